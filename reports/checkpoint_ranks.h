@@ -13,7 +13,7 @@ namespace comera {
 struct ReportedLayer {
   std::string name;
   std::int64_t matrix = 0;               // elements of the dense matrix
-  std::string modes = {};                // "[12,8,8 8,8,12]"; empty for a dense layer, as all that follows
+  std::string modes = {};                // "[12,8,8 | 8,8,12]"; empty for a dense layer, as all that follows
   std::vector<std::int64_t> sizes = {};  // indices of each core: s_k of a TT, m_k n_k of a TTM
   std::vector<std::int64_t> held = {};   // ranks of the cores in the file, live or pruned
   // With a rank of 0, the layer is removed; if its cores are gone, held's ranks are 0, too.

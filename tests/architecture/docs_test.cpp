@@ -1,5 +1,5 @@
-// What every page of the documentation has: a place in the index of docs/README.md, a title and then a
-// sentence, short lines, and links that lead somewhere. The README stays a page.
+// Requirements for every documentation page: an entry in the index of docs/README.md, a title followed by a
+// sentence, short lines, and links that lead somewhere. The README stays one page.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -61,7 +61,7 @@ bool begins_list_item(const std::string& line) {
   return at != std::string::npos && (line.compare(at, 2, at == 0 ? "- " : ". ") == 0);
 }
 
-// Empty lines in the place of code, fenced or indented. In lists only fenced code is taken out.
+// Replaces code, fenced or indented, by empty lines. In lists only fenced code is removed.
 std::vector<std::string> without_code(std::vector<std::string> lines) {
   bool fenced = false, in_list = false, after_gap = true;
   for (std::string& line : lines) {
@@ -76,7 +76,7 @@ std::vector<std::string> without_code(std::vector<std::string> lines) {
   return lines;
 }
 
-// A line without what is in backticks.
+// A line without the parts in backticks.
 std::string without_code_spans(const std::string& line) {
   std::string text;
   bool code = false;
@@ -108,7 +108,7 @@ std::string anchor_of(const std::string& heading) {
   return text;
 }
 
-// A second heading of the same text has "-1" behind its anchor.
+// A second heading with the same text has "-1" appended to its anchor.
 std::set<std::string> anchors_of(const fs::path& page) {
   std::set<std::string> anchors;
   std::map<std::string, int> seen;

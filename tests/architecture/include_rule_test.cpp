@@ -1,4 +1,4 @@
-// Who may include whom: docs/developer/architecture.md says it in words.
+// Layering rules for includes; docs/developer/architecture.md describes them.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
@@ -19,8 +19,8 @@ namespace {
 
 using Names = std::set<std::string, std::less<>>;
 
-// The layers that each layer may include besides itself. A layer that is not listed is an error, so that
-// whoever adds a folder says here where it belongs.
+// The layers that each layer may include besides itself. An unlisted layer is an error, so that a new folder
+// must be added here.
 const std::map<std::string, Names, std::less<>>& allowed_includes() {
   static const Names kernels{"kernels/core", "kernels/shared", "kernels/ops"};
   static const auto with = [](Names names, const Names& more) {
@@ -56,8 +56,8 @@ const std::map<std::string, Names, std::less<>>& allowed_includes() {
   return rules;
 }
 
-// "kernels/ops" of "kernels/ops/backend.h", "data" of "data/tokenizers/words.h";
-// "" for what is in no folder.
+// "kernels/ops" for "kernels/ops/backend.h", "data" for "data/tokenizers/words.h"; "" for files outside of
+// folders.
 std::string layer_of(std::string_view path) {
   const auto first = path.find('/');
   if (first == std::string_view::npos) return "";
@@ -124,9 +124,9 @@ const std::vector<ForeignHeader>& foreign_headers() {
   return headers;
 }
 
-// Macros that say which backend is compiled.
+// Macros that tell which backend is compiled.
 constexpr std::string_view backend_macros[] = {"CUDA", "NVCC", "NCCL", "COMERA_HAS_V4", "COMERA_HAS_CPU"};
-// Where they may stand. COMERA_HAS_V4 is about one instruction set of the CPU backend.
+// Where they may be used. COMERA_HAS_V4 is about an instruction set of the CPU backend.
 constexpr std::string_view backend_macro_places[] = {"kernels/cuda/",     "kernels/emulation/",
                                                      "kernels/backends/", "kernels/shared/",
                                                      "kernels/cpu/",      "distributed/nccl"};
@@ -135,7 +135,7 @@ bool is_in(std::string_view path, const auto& places) {
   return std::ranges::any_of(places, [&](std::string_view place) { return path.starts_with(place); });
 }
 
-// What the line of the file breaks; "" if nothing.
+// The rule that the line of the file breaks; "" if none.
 std::string broken_rule(std::string_view path, std::string_view line) {
   if (is_conditional(line) && !is_in(path, backend_macro_places)) {
     for (const std::string_view macro : backend_macros)

@@ -1,5 +1,5 @@
-// What has one place in the program (docs/developer/architecture.md, "Process environment") is
-// not done anywhere else, so that no message ends a run and no file is written through somebody's link.
+// Functions with a single home in the program (docs/developer/architecture.md, "Process environment") are not
+// reimplemented elsewhere, so that no message ends a run and no file is written through a user's link.
 #include <gtest/gtest.h>
 
 #include <filesystem>

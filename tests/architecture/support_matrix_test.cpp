@@ -1,5 +1,5 @@
-// docs/reference/support-matrix.md says what each backend has: it must be what their tables hold.
-// COMERA_UPDATE_DOCS=1 in the environment writes the page.
+// docs/reference/support-matrix.md must match the backends' tables. COMERA_UPDATE_DOCS=1 in the environment
+// writes the page.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -84,7 +84,7 @@ TEST(SupportMatrix, IsThatOfTheTables) {
   EXPECT_EQ(found.str(), expected) << file << " is out of date; COMERA_UPDATE_DOCS=1 writes it";
 }
 
-// In double precision the CPU computes as the plain backend does.
+// In double precision the CPU uses the reference backend.
 TEST(SupportMatrix, TheCPUHasAllOfThePlainBackend) {
   for (int id = 0; id < operation_count; ++id)
     for (const DType type : {DType::float32, DType::float64}) {
@@ -94,7 +94,7 @@ TEST(SupportMatrix, TheCPUHasAllOfThePlainBackend) {
     }
 }
 
-// What is said of the GPU's kernels is read from their emulated table.
+// The page's data for GPU kernels are read from their emulated table.
 TEST(SupportMatrix, EmulatedKernelsAreThoseOfTheGpu) {
   const Backend* compiled = nullptr;
   try {

@@ -96,7 +96,7 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
-// What is begun is ended, and its files go when the attack ends.
+// Ends running programs and removes their files when the attack ends.
 void stop_on_signals() {
   struct sigaction action = {};
   action.sa_handler = [](int) { interrupt(); };

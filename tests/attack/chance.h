@@ -6,15 +6,15 @@
 
 namespace comera::attack {
 
-// Everything random of one try: a function of the seed, the kind, the try's number and how often it was
-// asked, so that a try can be repeated by itself.
+// The random choices of one try: a function of the seed, the kind, the try's number and the number of calls,
+// so that a try can be repeated alone.
 class Chance {
  public:
   Chance(std::uint64_t seed, std::string_view kind, std::uint64_t number)
       : key_(mix(seed ^ mix(name(kind) ^ mix(number)))) {}
 
   std::uint64_t bits() { return mix(key_ + ++asked_ * 0x9e3779b97f4a7c15u); }
-  // From 0 on, below `count`, which is at least 1.
+  // At least 0 and below `count`, which is at least 1.
   std::size_t below(std::size_t count) { return bits() % count; }
   std::int64_t between(std::int64_t lowest, std::int64_t highest) {
     return lowest + static_cast<std::int64_t>(below(static_cast<std::size_t>(highest - lowest + 1)));

@@ -213,7 +213,7 @@ Child::Child(const Call& call) : limits_(call.limits), begin_(std::chrono::stead
   if (pid_ == 0) become(start);
   for (const int descriptor : {start.in, start.out, start.err}) close_if_open(descriptor);
   if (pid_ < 0) throw std::runtime_error("no process can be started");
-  setpgid(pid_, pid_);  // the child does so, too: whoever comes first
+  setpgid(pid_, pid_);  // the child does so, too; either may come first
 }
 
 Child::~Child() {

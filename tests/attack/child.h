@@ -19,14 +19,14 @@ enum class Stream : std::uint8_t {
   kept,    // a pipe that is read
   full,    // /dev/full
   closed,  // no descriptor at all
-  broken,  // a pipe that nobody reads
+  broken,  // a pipe without a reader
 };
 
 struct Limits {
   double seconds = 20;              // then it is killed
   std::int64_t memory = 2LL << 30;  // bytes of address space; 0: no limit
   std::int64_t file_bytes = -1;     // -1: no limit
-  bool file_signal = false;         // whether what is beyond file_bytes brings SIGXFSZ, or an error only
+  bool file_signal = false;         // whether exceeding file_bytes raises SIGXFSZ, or is only an error
   std::int64_t descriptors = -1;
 };
 
@@ -75,13 +75,14 @@ class Child {
   Child& operator=(const Child&) = delete;
 
   pid_t pid() const { return pid_; }
-  // Reads what it says for so long, or until it has ended. Whether it has.
+  // Reads its output for this long, or until it has ended. Returns whether it has.
   bool wait_for(double seconds);
   bool running() { return !wait_for(0); }
   void send(int signal) const;
   // Waits until it ends, at most until its time is over.
   Ending end();
-  // The same of a traced one, which is struck on its way. changes: how many such calls it has begun.
+  // The same for a traced program, which is struck during its work. changes: number of such calls that it has
+  // begun.
   Ending end_struck(const Strike& strike, int* changes = nullptr);
   // Processes that it has started, and those that they have.
   std::vector<pid_t> descendants() const;
@@ -101,7 +102,7 @@ class Child {
 
 inline Ending run(const Call& call) { return Child(call).end(); }
 
-// Ends what was left behind by programs that were ended themselves. Only when no child is wanted any more.
+// Ends orphans of programs that were ended. Call it only when no child is needed any more.
 void end_orphans();
 
 }  // namespace comera::attack

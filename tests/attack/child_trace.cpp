@@ -81,7 +81,7 @@ Ending Child::end_struck(const Strike& strike, int* changes) {
         hit();
       }
     } else if (status >> 16 != 0 || passed_on == SIGTRAP || passed_on == SIGSTOP) {
-      passed_on = 0;  // threads that begin, and what tells of them
+      passed_on = 0;  // new threads, and events that report them
     }
     ptrace(struck ? PTRACE_CONT : PTRACE_SYSCALL, thread, nullptr, passed_on);
   }

@@ -1,4 +1,4 @@
-// Command lines made from what --help says.
+// Command lines generated from the output of --help.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -18,7 +18,7 @@ namespace {
 
 struct Option {
   std::string name;   // "--output", or "" of a positional
-  std::string value;  // what --help calls its value; "" of a flag
+  std::string value;  // the name of its value in --help; "" for a flag
   bool required = false;
 };
 
@@ -34,7 +34,7 @@ Option option_of(const std::string& line, bool positional) {
   words >> option.name;
   if (const std::size_t comma = option.name.find(','); comma != option.name.npos)
     option.name.erase(0, comma + 1);
-  // The words of a description come behind at least two spaces, or on a line of their own.
+  // The words of a description come after at least two spaces, or on a separate line.
   const std::string rest = line.substr(line.find(option.name) + option.name.size());
   const std::string said = rest.substr(0, std::min(rest.find("  "), rest.size()));
   option.required = said.find("REQUIRED") != said.npos;
@@ -212,7 +212,7 @@ std::string some_masked_text(Try& own) {
   return own.chance.pick(all);
 }
 
-// Mostly what the command wants, with mistakes.
+// Mostly valid arguments, with mistakes.
 std::vector<std::string> some_line(Try& own, const Command& command) {
   std::vector<std::string> words = command.words;
   const auto add = [&](const Option& option) {
@@ -245,7 +245,7 @@ std::vector<std::string> some_line(Try& own, const Command& command) {
   return words;
 }
 
-// So that no line asks for a run of hours.
+// So that no command line requests a run of hours.
 void keep_short(std::vector<std::string>& words) {
   if (words.empty() || (words[0] != "pretrain" && words[0] != "finetune")) return;
   words.insert(words.end(), {"--stop-after", "1"});
@@ -269,7 +269,7 @@ void attempt_command_line(Try& own) {
   fs::create_symlink("loop", own.folder() / "loop");
   write_text(own.folder() / "file", "a file\n");
   Call call = own.comera(words);
-  // Measuring and drawing take as long as they take; that it can be asked for is seen in a second.
+  // Measurements and plots take their time; that they can be requested shows within a second.
   const bool measures = std::ranges::find(words, "bench") != words.end() ||
                         std::ranges::find(words, "synthetic") != words.end();  // a million rows
   if (measures) call.limits.seconds = 3;

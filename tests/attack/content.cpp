@@ -66,7 +66,7 @@ Content::Content(const fs::path& file) { read_group(hdf5::File::open(file), "/",
 void Content::write(const fs::path& path, Seal seal) const {
   std::vector<checkpoint_detail::TensorRecord> records;
   {
-    fs::remove(path);  // only what is new is made
+    fs::remove(path);  // only new ones are created
     hdf5::File file = hdf5::File::create(path, {.user_block = seal == Seal::none ? 0 : storage::seal_bytes});
     for (const Dataset& dataset : datasets) {
       if (file.exists(dataset.path)) continue;  // renamed to a name that there was

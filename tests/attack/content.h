@@ -11,9 +11,8 @@
 
 namespace comera::attack {
 
-// Everything in an HDF5 file as our own code sees it, to be changed and written again with checksums that
-// fit: the file stays a sound one of HDF5 (docs/developer/testing.md says why), and what it says makes no
-// sense.
+// Everything in an HDF5 file as our code sees it, to be changed and written again with matching checksums:
+// the file stays valid HDF5 (docs/developer/testing.md explains why), but its content makes no sense.
 struct Content {
   struct Dataset {
     std::string path;
@@ -29,7 +28,7 @@ struct Content {
   enum class Seal : std::uint8_t { none, shard, checkpoint };
   void write(const fs::path& file, Seal seal) const;
 
-  // Changes one thing. What it did, in words.
+  // Changes one thing. Returns a description.
   std::string change(Chance& chance);
 
  private:

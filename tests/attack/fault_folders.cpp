@@ -78,7 +78,7 @@ void something_in_the_way(Try& own) {
   if (const std::string damage = damage_in(scene.run());
       !damage.empty() && damage.find(place.filename().string()) == damage.npos)
     own.fail(damage);
-  // Where it was put up with, what lies there now is the run's own.
+  // If it was tolerated, the content now there belongs to the run.
   if (sort == "folder") clear(place / "within");
   std::error_code none;
   const fs::file_type now = fs::symlink_status(place, none).type();
@@ -172,7 +172,7 @@ void links_laid_meanwhile(Try& own) {
   scene.go_on();
 }
 
-// The run itself, its parts or its data are removed or renamed while it trains.
+// The run itself, its parts or its data are removed or renamed during training.
 void vanishing(Try& own) {
   const Sample& sample = own.sample();
   Scene scene(own, own.folder());
@@ -201,7 +201,7 @@ void vanishing(Try& own) {
   if (how == 2 && fs::is_regular_file(place)) fs::resize_file(place, fs::file_size(place) / 2, code);
   own.check(call, child.end(), {});
   if (const std::string damage = damage_in(scene.run()); !damage.empty()) own.fail(damage);
-  // Nothing is promised about what was taken away, but the answer to going on is a run or one sentence.
+  // Nothing is promised about removed parts, but resuming must give a run or one sentence.
   own.check(call, {});
 }
 

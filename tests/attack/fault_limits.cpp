@@ -1,4 +1,4 @@
-// Limits of the system: sizes of files, descriptors, memory; and environments that nobody expects.
+// System limits: file sizes, descriptors, memory; and unusual environments.
 #include <fmt/format.h>
 
 #include "tests/attack/scene.h"

@@ -1,4 +1,4 @@
-// Outputs beyond links that lead nowhere, and inputs that are no files.
+// Outputs through dangling links, and inputs that are not files.
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -36,7 +36,7 @@ void lay_odd(const fs::path& place, const std::string& sort) {
 
 }  // namespace
 
-// A disk that is not mounted: its name is a link, which stays, and nothing is made in another place.
+// An unmounted disk: its name is a link, which is kept, and nothing is created elsewhere.
 void output_beyond_link(Try& own) {
   const fs::path link = own.folder() / "runs", nothing = own.folder() / "disk" / "runs";
   fs::create_symlink(nothing, link);
@@ -61,7 +61,7 @@ void output_beyond_link(Try& own) {
     if (name != "runs" && name != "commands.txt") own.fail(name + " is left over");
 }
 
-// A named pipe, a folder or a link in place of a file that is read: nothing waits, and the name is said.
+// A named pipe, a folder or a link in place of an input file: nothing blocks, and the message names it.
 void odd_input(Try& own) {
   const std::string sort =
       own.chance.pick(Words{"pipe", "pipe", "folder", "empty file", "link to nothing", "link to itself"});

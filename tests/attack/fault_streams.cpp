@@ -7,7 +7,7 @@ namespace comera::attack {
 
 namespace {
 
-// What trains goes on, is saved, and only then may be ended as other programs whose reader has gone.
+// Training continues, saves, and only then may end like other programs whose reader has gone.
 void train(Scene& scene, Try& own, const Call& call) {
   const Ending ending = run(call);
   const bool by_pipe = ending.signal == SIGPIPE && call.out == Stream::broken;

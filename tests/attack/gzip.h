@@ -8,11 +8,11 @@ namespace comera::attack {
 
 // One member of a gzip file.
 std::string zipped(const std::string& text);
-// As many members as that, each with lines of its own.
+// With the given number of members, each with its own lines.
 std::string zipped(const std::string& text, std::size_t members);
 
-// What is in a gzip file of one or several members, with zeros behind the last or none, as `gzip -t` finds it
-// whole; nothing if it does not.
+// The content of a gzip file of one or several members, optionally followed by zeros, if `gzip -t` accepts
+// it; otherwise nothing.
 std::optional<std::string> unzipped(const std::string& bytes);
 
 }  // namespace comera::attack

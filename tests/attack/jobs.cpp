@@ -1,5 +1,5 @@
-// Several processes that are killed, stopped or told different things, and runs that begin at once in
-// one folder.
+// Jobs whose processes are killed, stopped or given different arguments, and runs that start at once in one
+// folder.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -56,7 +56,7 @@ void wait_for_steps(Child& job, const fs::path& run, std::int64_t steps) {
   }
 }
 
-// mpirun has words of its own, so that only ours are judged.
+// mpirun prints its own messages, so only ours are checked.
 void expect_sentence(Try& own, const Call& call, const Ending& ending,
                      const std::vector<std::string>& parts) {
   own.note(fmt::format("$ {}\n# exit code {}, signal {}, {:.1f} s\n{}", text_of(call), ending.code,
@@ -135,7 +135,7 @@ void stopped_jobs(Try& own) {
   go_on(own, recipe);
 }
 
-// A process that hangs is named, and the job ends; a job that is suspended as a whole goes on.
+// A hanging process is named, and the job ends; a job that is suspended as a whole continues.
 void silent_ranks(Try& own) {
   if (!has_ranks(own)) return;
   const std::string recipe = own.chance.pick(recipes());
@@ -165,7 +165,7 @@ void silent_ranks(Try& own) {
   go_on(own, recipe);
 }
 
-// Each process has a folder of its own with files of the same names.
+// Each process has its own folder with files of the same names.
 void different_ranks(Try& own) {
   if (!has_ranks(own)) return;
   const Sample& sample = own.sample();

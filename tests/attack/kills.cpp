@@ -79,8 +79,8 @@ Blow aim(Try& own, Child& child, const fs::path& run, double seconds) {
   return blow;
 }
 
-// What a process may do that was asked to stop: save and end, or end by the signal as long as it has not
-// begun, or when all is done and saved.
+// What a process asked to stop may do: save and end, or end by the signal before it has begun, or after all
+// is done and saved.
 void check_stopped(Try& own, const fs::path& run, const Blow& blow, const Ending& ending, bool had_begun,
                    bool all_saved) {
   const std::string name = strsignal(blow.signal);
@@ -137,7 +137,7 @@ void attempt_run(Try& own, const std::string& recipe) {
   if (const std::string found = difference(run, expected.run); !found.empty()) own.fail(found);
 }
 
-// Shards that are made anew over others: the old set, the new one, or a refusal, and never a mixture.
+// Shards that replace others: the result is the old set, the new one, or a refusal, and never a mixture.
 void attempt_shards(Try& own) {
   const Sample& sample = own.sample();
   const fs::path shards = own.folder() / "shards";

@@ -1,4 +1,4 @@
-// Files that are almost what they were, given to the commands that read them.
+// Slightly changed files, given to the commands that read them.
 #include <fmt/format.h>
 
 #include "tests/attack/content.h"
@@ -22,7 +22,7 @@ Words names_of(const Try& own) {
           "embedding.",          "head.",  "dlrm."};
 }
 
-// Runs it, and looks for numbers that are not finite in what it gave.
+// Runs it, and looks for non-finite numbers in its output.
 Ending check(Try& own, const Call& call, const Allowed& allowed) {
   Ending ending = own.check(call, allowed);
   if (ending.code != 0) return ending;
@@ -48,7 +48,7 @@ void mutate_recipe(Try& own) {
   check(own, own.comera(words), allowed);
 }
 
-// What a checkpoint, or the folder that it is in, can be given to. of_folder: all of the newest is verified.
+// A command that reads a checkpoint, or its folder. of_folder: the newest one is fully verified.
 struct Reading {
   Words words;
   bool of_folder = true;
@@ -106,7 +106,7 @@ void damage_checkpoint(Try& own) {
   write_text(file, mutated_bytes(own.chance, read_text(file)));
   const Ending ending =
       check(own, call, {.success = !reading.of_folder, .names = {file.filename().string()}});
-  // What was not damaged may be shown, as it is.
+  // Undamaged parts may be shown unchanged.
   if (ending.code == 0 && !reading.of_folder &&
       (ending.out != sound.out || read_text(own.folder() / "p.tsv") != result))
     own.fail("a damaged checkpoint was accepted and gave something else");
@@ -241,7 +241,7 @@ void mutate_table(Try& own) {
   const std::string sound = read_text(own.sample().file(base));
   write_text(own.folder() / name,
              base.ends_with(".gz") ? mutated_bytes(own.chance, sound) : mutated_text(own.chance, sound));
-  // Of an empty corpus, a class that is missing and the like the sentence says so.
+  // For an empty corpus, a missing class and the like, the sentence says so.
   check(own, own.comera(reading_of_table(own, name, base != "lines.txt")),
         {.names = {"mutant", "corpus", "nothing to train on", "task.", "vocabulary", "pieces"}});
 }
@@ -279,7 +279,7 @@ void mutate_run(Try& own) {
                                   {"embed", "run", "--input", own.sample().file("lines.txt").string(),
                                    "--output", "v.h5", "--threads", "1"}};
   const Words words = own.chance.pick(all);
-  // Lines of metrics that are no longer whole are the user's own.
+  // Broken lines of metrics count as the user's.
   const Call call = own.comera(words);
   const Ending ending = own.check(call, {.names = {"run"}});
   if (ending.code == 0 && name != "metrics.jsonl")

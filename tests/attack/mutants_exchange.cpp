@@ -1,4 +1,4 @@
-// Models of transformers that are almost what they were, given to import, and what comes of them.
+// Slightly changed transformers models, given to import, and the results.
 #include <fmt/format.h>
 
 #include <cstring>
@@ -60,7 +60,7 @@ std::string mutated_safetensors(Chance& chance, const std::string& sound) {
   }
 }
 
-// Fewer merges than there were: pieces are left that none makes.
+// A truncated merges file: pieces are left that no merge makes.
 std::string cut_short(Chance& chance, const std::string& merges) {
   const std::size_t first = merges.find('\n') + 1;
   const std::size_t at = merges.find('\n', first + chance.below(merges.size() - first - 8));

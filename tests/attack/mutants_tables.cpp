@@ -1,4 +1,4 @@
-// Metrics, logs of clicks and compressed files that are almost what they were.
+// Slightly changed metrics, click logs and compressed files.
 #include <fmt/format.h>
 
 #include "tests/attack/files.h"
@@ -30,7 +30,7 @@ void check_page(Try& own, const fs::path& page) {
     if (text.find(word) != text.npos) own.fail(fmt::format("the page holds {}", word));
 }
 
-// A change of the file that keeps the others, in the places where readers of several members stumble.
+// A change of the file that keeps the other members, at positions where readers of several members fail.
 std::string mutated_members(Chance& chance, const std::string& text, std::size_t members) {
   std::vector<std::string> parts;
   std::string bytes = zipped(text, members);
@@ -107,7 +107,7 @@ Compressed reading_of_compressed(Try& own, const std::string& base, const std::s
 
 }  // namespace
 
-// metrics.jsonl of a run, or what `comera glue` has written down.
+// metrics.jsonl of a run, or the results of `comera glue`.
 void mutate_metrics(Try& own) {
   const bool glue = own.chance.one_in(4);
   fs::path file;
@@ -159,7 +159,7 @@ void mutate_clicks(Try& own) {
   if (const std::string found = nonfinite_result(own.folder() / "p.jsonl"); !found.empty()) own.fail(found);
 }
 
-// What is whole is read as what it holds; of what is not, nothing is taken for all.
+// An intact file is read completely; a damaged one is never accepted as complete.
 void mutate_gzip(Try& own) {
   const std::string base =
       own.chance.pick(Words{"train.tsv", "rows.jsonl", "rows.csv", "lines.txt", "clicks.log", "clicks.log"});

@@ -239,7 +239,7 @@ std::string mutated_bytes(Chance& chance, const std::string& bytes) {
       case 3:
         changed.erase(begin, end - begin);
         break;
-      case 4:  // a sector that another took the place of
+      case 4:  // a sector replaced by another
         changed.replace(begin, end - begin,
                         bytes.substr(chance.below(bytes.size() - (end - begin) + 1), end - begin));
         break;

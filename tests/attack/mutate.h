@@ -4,7 +4,7 @@
 
 #include "tests/attack/chance.h"
 
-// Texts and bytes that are almost what they were.
+// Slightly changed texts and bytes.
 namespace comera::attack {
 
 // One to eight bytes changed, a part zeroed, doubled or moved, truncated or extended; never the same.

@@ -1,4 +1,4 @@
-// Two processes that make one thing in one place at once, and runs that are read while they write.
+// Two processes that create the same thing at once, and runs that are read while they write.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -54,7 +54,7 @@ bool strike(Try& own, Call call, const Aim& aim) {
   return false;
 }
 
-// What is there after a kill. was_there: there was an old one.
+// Checks the state after a kill. was_there: there was an old product.
 void check_standing(Try& own, const Product& product, bool was_there) {
   const Standing found = standing(own.sample(), product, own.folder());
   if (!found.there) {

@@ -13,10 +13,10 @@ struct Product {
   enum class Shape : std::uint8_t {
     whole,   // there is the old one or the new one at any moment
     shards,  // or one that is refused by those who read it
-    runs,    // goes on where it was ended
+    runs,    // resumes where it was ended
   };
   std::string name;    // of the command
-  std::string output;  // what it makes, in the try's folder
+  std::string output;  // its product, in the try's folder
   Shape shape = Shape::whole;
   std::vector<std::string> (*words)(const Sample& sample, int content) = nullptr;  // see making()
 };
@@ -32,16 +32,15 @@ const Sample::Made& made(const Sample& sample, const Product& product, int conte
 // Where two runs' folders, or others, differ that hold such a thing. "" if they do not.
 std::string difference_of(const Product& product, const fs::path& ours, const fs::path& theirs);
 
-// What a folder holds of it.
+// A folder's content of this product.
 struct Standing {
-  int content = -1;         // 0 or 1, as it is made alone; -1: neither
+  int content = -1;         // 0 or 1, as when made alone; -1: neither
   bool there = false;       // anything under its name
   std::string differences;  // why it is neither
 };
 Standing standing(const Sample& sample, const Product& product, const fs::path& folder);
 
-// A command that reads what the product is and must refuse what is no whole one; no words where there is
-// none.
+// A command that reads the product and must reject an incomplete one; no words if there is none.
 std::vector<std::string> reading_of(const Sample& sample, const Product& product);
 
 }  // namespace comera::attack

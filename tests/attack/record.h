@@ -9,8 +9,8 @@
 
 namespace comera::attack {
 
-// What came of the tries, and the table of it. With a file, every try is a line in it, and an attack that is
-// given the same file again goes on behind them.
+// The results of the tries, and their table. With a file, every try is a line in it, and an attack with the
+// same file continues after them.
 class Record {
  public:
   // file: "" for none. Error in the file's name if it cannot be written.

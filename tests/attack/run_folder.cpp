@@ -63,7 +63,7 @@ std::string left_over(const fs::path& run) {
   return "";
 }
 
-// None where something else stands in the folder's place.
+// None if something else has replaced the folder.
 std::vector<std::int64_t> steps_in(const fs::path& run) {
   std::error_code code;
   return fs::is_directory(run / "checkpoints", code) ? checkpoint_steps(run / "checkpoints")

@@ -178,7 +178,7 @@ std::vector<std::string> settings_of_ranks() {
   return {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
           "OMPI_MCA_rmaps_base_oversubscribe=1",
           "OMPI_MCA_btl_vader_single_copy_mechanism=none",  // not allowed in all containers
-          // Killed processes leave their shared memory behind; here it goes with the attack's folder.
+          // Killed processes leave shared memory; here it is removed with the attack's folder.
           "OMPI_MCA_btl_vader_backing_directory=" + fs::temp_directory_path().string()};
 }
 

@@ -9,13 +9,13 @@
 
 namespace comera::attack {
 
-// Small inputs of every kind, made by the program itself where it can, and runs that nothing happened to.
-// Tries read them and never change them.
+// Small inputs of every kind, made by the program itself if possible, and undisturbed runs. Tries read them
+// and never change them.
 //
 //   source/*.py  tok.model  vocab.txt  shards/  masked/  train.tsv dev.tsv train.csv rows.jsonl.gz lines.txt
 //   clicks.log  clicks-2.log.gz (of two members)  clicks/ (shards)  glue/RTE/
 //   NAME.toml              recipes of whole runs, see recipes(); glue.toml, files.toml (without data)
-//   NAME/run               what such a run is when nothing happens to it
+//   NAME/run               such a run, undisturbed
 //   NAME-half/run          the same, stopped in the middle
 class Sample {
  public:
@@ -28,7 +28,7 @@ class Sample {
   // plain, adapting, finetune, float8, dense, masked, pretrained (a finetuning of plain), clicks.
   static const std::vector<std::string>& recipes();
   std::string recipe_text(const std::string& recipe) const;
-  // The arguments that train it in whatever folder they are called in, as its subfolder run/.
+  // The arguments that train it in the current folder, in the subfolder run/.
   std::vector<std::string> training(const std::string& recipe) const;
 
   struct Finished {
@@ -39,7 +39,7 @@ class Sample {
   // The run of a job of two processes, where there is MPI.
   const Finished& finished_by_two(const std::string& recipe) const;
   const fs::path& half(const std::string& recipe) const;  // the run's folder
-  // A folder in which this command was called, with nothing else in it than what that made; `key` names it.
+  // A folder in which this command was run, with only its results; `key` names it.
   struct Made {
     fs::path folder;
     double seconds = 0;
@@ -51,8 +51,7 @@ class Sample {
   // are exports of these, with a tokenizer.json.
   const fs::path& exchange(const std::string& name) const;
   static const std::vector<std::string>& exchanges();
-  // Of address space, in which the program can begin. Libraries that it needs fail, or wait for ever, in
-  // less.
+  // The address space in which the program can start. With less, required libraries fail or hang.
   std::int64_t least_memory() const;
 
  private:
@@ -73,8 +72,7 @@ class Sample {
   mutable std::int64_t least_memory_ = 0;
 };
 
-// The command that starts two processes on few cores; empty where there is no mpirun. `before` comes before
-// the program.
+// The command that starts two processes on few cores; empty without mpirun. `before` precedes the program.
 std::vector<std::string> two_ranks(const std::vector<std::string>& command);
 std::vector<std::string> settings_of_ranks();
 

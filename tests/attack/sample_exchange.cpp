@@ -1,4 +1,4 @@
-// Samples of what the program exchanges with others: models of transformers, logs of clicks, GLUE.
+// Samples of exchange formats: transformers models, click logs, GLUE.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ std::string utf8(unsigned code) {
   return {static_cast<char>(0xc0 | (code >> 6)), static_cast<char>(0x80 | (code & 0x3f))};
 }
 
-// Bytes as byte-level BPE writes them: those that can be seen as themselves, the others behind Latin-1.
+// The byte-level BPE notation of bytes: printable ones as themselves, the others after Latin-1.
 std::vector<std::string> letters_of_bytes() {
   std::vector<std::string> letters;
   std::vector<unsigned> others;

@@ -47,7 +47,7 @@ void enter_private_mounts(const fs::path& folder) {
   const std::string own = fs::canonical(folder);
   if (mount(own.c_str(), own.c_str(), nullptr, MS_BIND, nullptr) != 0) return;
   for (const std::string& point : points) {
-    // Shared memory is where the processes of a job meet; processes are told their limits through /proc.
+    // The processes of a job share memory there; processes read their limits in /proc.
     if (holds("/dev/shm", point) || holds("/proc", point)) continue;
     mount(nullptr, point.c_str(), nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr);
   }

@@ -5,19 +5,18 @@
 
 #include "tests/attack/child.h"
 
-// From root, the attack lives in mounts of its own, in which only its folder can be written: whatever a
-// command line names, the machine stays as it is, and what is mounted there is gone when the last process
-// ends, however that ends.
+// As root, the attack runs in private mounts, where only its folder is writable: whatever a command line
+// names, the machine is unchanged, and the mounts disappear with the last process, however it ends.
 namespace comera::attack {
 
-// Before any thread begins. Afterwards private_mounts() says whether it was possible; an ordinary user, or
-// root in a container that forbids it, goes on without.
+// Called before any thread starts. Afterwards private_mounts() tells whether it was possible; an ordinary
+// user, or root in a container that forbids it, continues without.
 void enter_private_mounts(const fs::path& folder);
 bool private_mounts();
 // Removes that folder, at the end.
 void remove_own_folder(const fs::path& folder);
 
-// A small disk of its own. Only with private_mounts().
+// A small private disk. Only with private_mounts().
 class SmallDisk {
  public:
   SmallDisk(fs::path place, std::int64_t bytes);

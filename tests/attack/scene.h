@@ -8,19 +8,19 @@
 
 namespace comera::attack {
 
-// A training run that something is done to: it stands half-way (or has not begun), trains while its
-// surroundings are bad, and must go on to the same bits when they are good again.
+// A disturbed training run: it is half done (or has not begun), trains under bad conditions, and must then
+// continue to the same bits under good ones.
 class Scene {
  public:
-  // place: the folder in which the run is the subfolder run/.
+  // place: the folder with the run in the subfolder run/.
   Scene(Try& own, const fs::path& place);
 
-  // The run, stopped in the middle, is laid there; otherwise it begins anew.
+  // Places the run there, stopped in the middle; otherwise it starts from the beginning.
   void stand_half_way();
 
   fs::path run() const { return place_ / "run"; }
   const std::string& recipe() const { return recipe_; }
-  // Trains on with --resume auto.
+  // Continues training with --resume auto.
   Call training() const;
   // Another command that reads the finished sample or makes something in the try's folder.
   Call reading();
@@ -29,7 +29,7 @@ class Scene {
 
   // Trains under these conditions; afterwards no checkpoint may be lost or damaged.
   Ending train(const Call& call, const Allowed& allowed);
-  // Trains on, with nothing in the way, to what an undisturbed run gives.
+  // Continues training undisturbed, to the result of an undisturbed run.
   void go_on(const Compared& compared = {});
 
  private:

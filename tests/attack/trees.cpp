@@ -34,12 +34,12 @@ std::string difference_of_contents(const std::string& name, const fs::path& ours
   return "";
 }
 
-// Killed behind the last save, a run has a checkpoint more than it keeps.
+// Killed after the last save, a run has one checkpoint more than it keeps.
 bool is_checkpoint_more(const std::string& name) {
   return fs::path(name).filename().string().starts_with("step-") && name.ends_with(".h5");
 }
 
-// A run that goes on has its tokenizer from its own folder.
+// A resumed run uses the tokenizer in its own folder.
 std::string without_tokenizers_place(std::string text) {
   const std::string key = "tokenizer = ";
   for (std::size_t at = text.find(key); at != text.npos; at = text.find(key, at + key.size()))

@@ -5,7 +5,7 @@
 
 #include "tests/attack/child.h"
 
-// Whether what a command has made is what it makes alone.
+// Compares a command's results with those of the command run alone.
 namespace comera::attack {
 
 // Names of all files and folders below one, sorted.
@@ -16,8 +16,8 @@ std::vector<std::string> names_below(const fs::path& folder);
 std::string difference_of_trees(const fs::path& ours, const fs::path& theirs,
                                 const std::function<bool(const std::string&)>& ignored = {});
 
-// The same of folders with runs: processes' numbers and times do not count, and what names the folder in
-// which the command was called is what it would be there.
+// The same for folders with runs: process ids and times do not count, and paths containing the command's
+// folder are adjusted.
 std::string difference_of_runs(const fs::path& ours, const fs::path& theirs);
 
 // Whether the name is one that is given while a file is written.

@@ -12,8 +12,7 @@ namespace comera::attack {
 
 class Sample;
 
-// One numbered try of a kind: what it may draw upon and what it reports. It has a folder of its own, which is
-// kept if it fails.
+// One numbered try of a kind: its resources and its report. It has its own folder, which is kept if it fails.
 class Try {
  public:
   Try(std::string_view kind, std::uint64_t seed, std::uint64_t number, fs::path folder, const Sample& sample);
@@ -25,13 +24,13 @@ class Try {
 
   // comera with these arguments in the try's folder, under the usual limits.
   Call comera(std::vector<std::string> arguments) const;
-  // Runs it, notes it down in commands.txt and says that it failed if the judge does.
+  // Runs it, logs it in commands.txt and reports a failure if the judge finds one.
   Ending check(const Call& call, const Allowed& allowed = {});
   // The same of a child that was started elsewhere.
   void check(const Call& call, const Ending& ending, const Allowed& allowed);
   void note(const std::string& line) const;  // in commands.txt
 
-  void count(int attacks) { attacks_ = attacks; }  // what counts as tries; 1 if nothing is said
+  void count(int attacks) { attacks_ = attacks; }  // number of tries to count; 1 by default
   void fail(const std::string& why);               // the first is kept
   void skip(const std::string& why) { skipped_ = why; }
   void refused() { refused_ = true; }

@@ -21,7 +21,7 @@ TEST(Backends, TheCpuIsAlwaysThere) {
   EXPECT_EQ(&allocator_of({DeviceKind::cpu, 0}), &host_allocator());
 }
 
-// What the tests run as host code is what is compiled for GPUs.
+// The operations that the tests run as host code are those compiled for GPUs.
 TEST(Backends, CudaHasTheOperationsThatAreEmulated) {
   if (!built_with_cuda) {
     EXPECT_THAT([] { backend_of(DeviceKind::cuda); },

@@ -1,4 +1,4 @@
-// Which device a name stands for.
+// The device that a name refers to.
 
 #include "kernels/backends/processors.h"
 

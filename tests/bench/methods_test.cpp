@@ -66,7 +66,7 @@ TEST_F(Methods, MemoryIsThatOfTheModelAndItsStep) {
       EXPECT_GT(cost.least, 0);
       EXPECT_LE(cost.least, cost.seconds);
       EXPECT_LE(cost.seconds, cost.most);
-      // Gates are no parameters of the model's size, and tensors begin at multiples of 64 bytes.
+      // Gates do not count for the model's size, and tensors begin at multiples of 64 bytes.
       EXPECT_GE(bytes_of(cost, MemoryKind::parameters), static_cast<std::size_t>(result.parameters) * 4);
       EXPECT_LT(bytes_of(cost, MemoryKind::parameters), static_cast<std::size_t>(result.parameters) * 6);
       EXPECT_EQ(bytes_of(cost, MemoryKind::gradients) == bytes_of(cost, MemoryKind::parameters),
@@ -108,7 +108,7 @@ TEST_F(Methods, MemoryIsThatOfTheModelAndItsStep) {
   EXPECT_THAT(methods_svg(report), HasSubstr("peak memory, MiB"));
 }
 
-// Each learns from the same data as a run of its own would, and goes on where it stands.
+// Each learns from the same data as a separate run would, and is resumed.
 TEST_F(Methods, LearnAsRunsOfTheirOwn) {
   const MethodsLearningOptions options{
       .methods = methods({"tensor_trains", "galore", "lte"}), .steps = 6, .output = folder() / "learn"};

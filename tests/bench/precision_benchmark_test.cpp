@@ -16,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// By the precision's name, of the whole matrix or of the train.
+// By the precision's name, for the dense matrix or the tensor train.
 std::map<std::string, PrecisionResult> results_of(const PrecisionReport& report, bool train) {
   std::map<std::string, PrecisionResult> results;
   for (const PrecisionResult& result : report.results)
@@ -70,7 +70,7 @@ TEST(PrecisionBenchmark, ErrorsAreThoseOfTheOperands) {
   }
 }
 
-// As on a GPU: narrow activations, TF32, and 8-bit operands made of narrow numbers.
+// As on a GPU: narrow activations, TF32, and 8-bit operands made from narrow numbers.
 TEST(PrecisionBenchmark, EmulatedKernelsHaveTheErrorsOfTheirTypes) {
   const TestDevice device = emulated_device(), rounded = emulated_device(true);
   const std::vector<Precision> precisions = {

@@ -56,7 +56,7 @@ TEST(LossLaw, FallsWithParametersAndWithTokens) {
       }
 }
 
-// A machine whose steps take as long as the model is large, for so many hours.
+// A machine whose step time is proportional to the model's size, for the given hours.
 PlannedSize of_machine(const ModelSize& size, double hours) {
   PlannedSize planned;
   planned.size = size;
@@ -117,7 +117,7 @@ TEST(SizePlan, SaysWhatTheLawDoesNotKnow) {
   EXPECT_THAT(size_plan_advice(large, 2048), HasSubstr("outside, where it may be far off"));
 }
 
-// A size that does not fit ends the search, and what was found before is advised.
+// A size that does not fit ends the search, and the best of the earlier ones is advised.
 TEST(SizePlan, EndsWhereMemoryDoes) {
   const auto measure = [&](const ModelSize& size) {
     if (size.hidden == 320) throw OutOfMemory("320 is too wide");

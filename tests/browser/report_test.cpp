@@ -96,7 +96,7 @@ std::string count_points(const std::string& title, const std::string& colour) {
       title, colour);
 }
 
-// A target that stays the same is no baseline, and losses that are all above unigram are drawn all the same.
+// A constant target is not a baseline, and losses that are all above unigram are drawn too.
 TEST_F(BrowserReport, NoPointIsLeftOut) {
   ReportedRun run = run_named("young", 8);
   for (auto& line : run.metrics)

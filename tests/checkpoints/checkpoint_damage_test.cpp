@@ -115,7 +115,7 @@ TEST_F(CheckpointDamage, ANewerVersion) {
 }
 
 TEST_F(CheckpointDamage, ChangedByAnotherProgram) {
-  // A repaired structure is still not what was saved.
+  // A consistent structure still differs from the saved one.
   EXPECT_THAT(reason(bytes.replace(bytes.find("early"), 5, "eArly")),
               HasSubstr("the checksum of its names, shapes and attributes is wrong"));
 }

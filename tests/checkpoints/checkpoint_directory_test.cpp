@@ -31,7 +31,7 @@ TEST(CheckpointDirectory, KeepsTheNewest) {
   EXPECT_TRUE(found->refused.empty());
 }
 
-// By this process until it ends: the run that keeps one leaves it, and goes on.
+// Until this process ends: the run that is saving leaves the file, and continues.
 TEST(CheckpointDirectory, WhatIsReadIsNotRemoved) {
   TemporaryFolder folder;
   CheckpointDirectory directory(folder.path(), 1);

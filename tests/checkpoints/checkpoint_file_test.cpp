@@ -46,7 +46,7 @@ TEST(CheckpointFile, ListsWithoutReadingTensors) {
   EXPECT_FALSE(reader.has_tensor("/data"));
 }
 
-// A run that goes on gives best.h5 to another file while this one is read.
+// A running job replaces best.h5 while this one is read.
 TEST(CheckpointFile, IsReadToItsEndWhenAnotherGetsItsName) {
   TemporaryFolder folder;
   write_sample(folder / "best.h5", 0.5);

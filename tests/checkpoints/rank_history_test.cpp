@@ -36,7 +36,7 @@ TEST(RankHistory, ReturnsWhatWasSaved) {
   EXPECT_EQ(saved_and_loaded(folder, some_history()), some_history());
 }
 
-// A train of a single core has no bonds; a stage may know no layer; a history may have begun with nothing.
+// A tensor train with a single core has no bonds; a stage may have no layers; a history may begin empty.
 TEST(RankHistory, KeepsWhatIsEmpty) {
   TemporaryFolder folder;
   const RankHistory history{.initial_size = 12, .stages = {{"start", {{"embedding.tokens", {}}}}, {"b", {}}}};
@@ -142,7 +142,7 @@ TEST_P(RanksOfAModel, AreThoseOfItsGatesThatAreNotZero) {
 INSTANTIATE_TEST_SUITE_P(Types, RanksOfAModel, testing::Values(DType::float32, DType::float64),
                          [](const auto& test) { return std::string(name_of(test.param)); });
 
-// Core 10 comes after core 2, though its name does not; a train of one core has no ranks.
+// Core 10 comes after core 2, unlike its name; a tensor train with one core has no ranks.
 TEST(Ranks, FollowTheNumbersOfTheCores) {
   TemporaryFolder folder;
   {

@@ -46,7 +46,7 @@ inline void write_sample(const std::filesystem::path& path, double seed = 0) {
   writer.commit();
 }
 
-// All that a checkpoint says, as bytes, to be compared. Throws what reading throws.
+// The whole content of a checkpoint, as bytes, for comparisons. Throws what reading throws.
 inline std::string content_of(const std::filesystem::path& path) {
   const CheckpointReader reader(path);
   std::string all;

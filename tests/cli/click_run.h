@@ -37,7 +37,8 @@ class ClickRun : public testing::Test, public Shell {
     ASSERT_EQ(ended.code, 0) << ended.errors;
   }
 
-  // 'comera clicks WORDS' ends with this code and one line that says all of this, and prints nothing.
+  // 'comera clicks WORDS' ends with this code and one line that contains all of this, and prints nothing
+  // else.
   void refuses(const std::string& words, int code, const testing::Matcher<std::string>& what) {
     const Ended ended = shell("\"$C\" clicks " + words);
     EXPECT_EQ(ended.code, code) << words;

@@ -36,7 +36,7 @@ class ClicksData : public testing::Test, public test::Shell {
   test::TemporaryFolder folder_;
 };
 
-// Tables whose ids are cut into other digits are other tables, which their shards say.
+// Tables whose ids are split into other digits are different tables, and their shards record it.
 TEST_F(ClicksData, SyntheticTablesMayHaveAModelsDigits) {
   const auto made = [&](const std::string& name, const std::string& words) {
     const Ended ended =

@@ -86,7 +86,7 @@ TEST_F(ClicksPredict, NeedsNoLabels) {
   train();
   folder_.write("labelled", criteo_rows(590, 700));
   folder_.write("unlabelled.gz", data::gzip(criteo_rows(590, 700, false)));
-  // Of a log whose first row is not whole the next one tells it.
+  // If a log's first row is malformed, the next one decides.
   folder_.write("broken", "broken\n" + criteo_rows(590, 700, false));
   const std::vector<Prediction> labelled = predicted("$D/run $D/labelled");
   EXPECT_EQ(labelled.size(), 110u);
@@ -208,7 +208,7 @@ TEST_F(ClicksPredict, WhatIsWrongIsOneSentence) {
   EXPECT_THAT(shell("\"$C\" predict $D/run --input $D/log --output $D/x.jsonl").errors,
               HasSubstr("holds a click model; the commands for those are comera clicks"));
 
-  // Numbers that are finite, but not what comes of them.
+  // Finite weights with non-finite outputs.
   test::copy_checkpoint(folder_ / "run/best.h5", folder_ / "run/diverged.h5",
                         [](const std::string&, std::vector<float>& values) {
                           for (float& value : values) value *= 1e30f;

@@ -1,5 +1,4 @@
-// 'comera clicks train' and 'comera clicks eval', and 'comera resume' of such a run, through the real
-// program.
+// 'comera clicks train' and 'comera clicks eval', and 'comera resume' of such a run, with the real program.
 #include <filesystem>
 
 #include "tests/cli/click_run.h"
@@ -78,7 +77,7 @@ TEST_F(ClicksRun, TrainRefusesInOneSentence) {
           HasSubstr("hashed was encoded otherwise than "));
 }
 
-// A model that is larger than the target of its late stage is no best one.
+// A model larger than the target of its compressing stage is not the best.
 TEST_F(ClicksRun, AMissedTargetIsSaid) {
   make_data();
   const std::string late =

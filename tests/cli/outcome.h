@@ -16,7 +16,7 @@ struct Outcome {
   std::string err;
 };
 
-// What `comera ARGUMENTS` prints, run in this process.
+// The output of `comera ARGUMENTS`, run in this process.
 inline Outcome run(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "comera");
   std::vector<const char*> pointers;

@@ -40,7 +40,7 @@ TEST(Program, OldNamesOfOptionsWork) {
                 }())
                     .out,
                 HasSubstr(old.name));
-    // The name is taken, and its value, which is none, is judged by the option of now.
+    // The old name is accepted, and its invalid value is checked by the current option.
     for (const std::string value : {" ", "="}) {
       std::vector<std::string> asked = words;
       if (value == "=")

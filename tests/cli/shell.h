@@ -12,8 +12,8 @@
 
 namespace comera::test {
 
-// Runs the program in the surroundings that a shell gives it: "$C inspect r.toml > /dev/full". Descriptor 9
-// is a pipe that nobody reads.
+// Runs the program in the environment of a shell: "$C inspect r.toml > /dev/full". Descriptor 9 is a pipe
+// without a reader.
 class Shell {
  protected:
   Shell() {

@@ -1,5 +1,4 @@
-// What a command does when it cannot say what it was asked for, and about arguments that nothing can be made
-// of.
+// Commands whose output cannot be written, and invalid arguments.
 #include <gmock/gmock.h>
 
 #include "tests/cli/shell.h"

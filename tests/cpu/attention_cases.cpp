@@ -21,7 +21,7 @@ struct AttentionCase {
   bool room = false;     // for the one
   bool opposed = false;  // queries against keys: every score far below zero
   bool slopes = false;   // some of which hide one side
-  double scale = 1;      // of what it is otherwise
+  double scale = 1;      // of the default scale
   std::int64_t queries = 0;
 
   std::int64_t values() const { return value_size > 0 ? value_size : size; }
@@ -29,7 +29,7 @@ struct AttentionCase {
   std::int64_t kv_heads() const { return shared ? 1 : heads; }
 };
 
-// Rows of keys or values with `extra` columns behind them; without any, a plain matrix.
+// Rows of keys or values followed by `extra` columns; without any, an ordinary matrix.
 Shape rows_shape(const AttentionCase& c, std::int64_t width) {
   return c.extra > 0 ? Shape{c.tokens * (width + c.extra)} : Shape{c.tokens, width};
 }
@@ -112,7 +112,7 @@ void add_attention_cases(std::vector<OperationCase>& cases) {
                           .size = 16,
                           .longest = 5,
                           .opposed = true});
-  // Kernels have ways of their own for keys that are all there, and for biases: all must round alike.
+  // Kernels have separate paths for complete tiles of keys, and for biases: all must round alike.
   attention_cases(cases, {.name = "opposed_tiles",
                           .offsets = {0, 70},
                           .tokens = 70,
@@ -168,7 +168,7 @@ void add_attention_cases(std::vector<OperationCase>& cases) {
   sloped({"slopes_tiles", tiles, 293, 4, 32, 129});
   sloped({"slopes_long", {0, 277, 300}, 300, 2, 24, 300});
   sloped({"slopes_shared", {0, 64, 100, 228}, 229, 11, 30, 128, 0.1, true, 30, 31, true});
-  // What is hidden must stay so.
+  // Hidden keys must stay hidden.
   for (const auto& [name, scale] : {std::pair("scale_of_0", 0.), std::pair("scale_below_0", -0.5)})
     attention_cases(cases, {.name = name,
                             .offsets = {0, 3, 16, 16, 47},

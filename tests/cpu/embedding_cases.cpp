@@ -228,7 +228,7 @@ void add_embedding_cases(std::vector<OperationCase>& cases) {
   segment_cases_of(cases, "lengths_about_32", 230, 4, {0, 1, 34, 64, 97, 128, 160, 193, 225}, 8);
   segment_cases_of(cases, "33", 33, 4, {0, 33}, 1);
   table_gradient_case(cases, 5000, 4, 300, 4999);  // more tokens than a block lists at once on a GPU
-  table_gradient_case(cases, 300, 8, 130, 299);    // so many rows that a block goes over all tokens
+  table_gradient_case(cases, 300, 8, 130, 299);    // enough rows that a block handles all tokens
   table_gradient_case(cases, 299, 3, 10, 299);     // the last part has fewer tokens than the others
   table_gradient_case(cases, 150, 8, 6, 149);      // two parts
   ttm_cases(cases, {1, 1, 1, 1, 1, 1, 1});

@@ -38,7 +38,7 @@ struct Quantized {
   Activation activation;
   Scaling scaling;
 
-  // What is written; `first`: the activation is an operation of its own.
+  // The outputs; `first`: the activation is a separate operation.
   std::vector<World::Output> by(const Backend& backend, Allocator& allocator, DType compute,
                                 bool first) const {
     World world(backend, compute, allocator);

@@ -38,7 +38,7 @@ struct QuantizeCase {
   Float8Quantize::Scaling scaling = Float8Quantize::Scaling::current;
   int margin = 0;
   bool straight = true, transposed = true;
-  float at_5 = 0.3F;  // the number in place 5
+  float at_5 = 0.3F;  // element 5
   Float8Scale before = {.inverse = 0.125F, .scale = 8, .amax = 0.7F};
 };
 
@@ -57,7 +57,8 @@ bool is_settled(double value, DType type, float scale) {
   return code(off) == code(-off);
 }
 
-// Five powers of ten, exact in bfloat16. With an activation below a first one, of which the scale is made.
+// Five powers of ten, exact in bfloat16. With an activation, the first element is larger and determines the
+// scale.
 std::vector<float> numbers_for(const QuantizeCase& c) {
   std::mt19937 random(17);
   const auto draw = [&] {
@@ -97,9 +98,9 @@ void add_quantize(std::vector<OperationCase>& cases, const QuantizeCase& c) {
                    }});
 }
 
-// Whole numbers up to 4 have sums that every processor makes exactly. Of others Hopper keeps about 14 bits:
-// each addend loses up to 2^-13 of the largest, half of it on average and with either sign, which is about 8
-// times that half for 256 of them; the tolerance is four times as much.
+// Sums of integers up to 4 are exact on every processor. For other numbers Hopper keeps about 14 bits: each
+// addend loses up to 2^-13 of the largest, half of it on average and with either sign, which is about 8 times
+// that half for 256 of them; the tolerance is four times as much.
 struct ProductCase {
   const char* name;
   std::int64_t m, n, k, lda = 0, ldb = 0, ldc = 0;
@@ -124,7 +125,7 @@ void add_product(std::vector<OperationCase>& cases, const ProductCase& c) {
                    }});
 }
 
-// A group of one to three outputs of awkward ranks, with columns beside them that somebody else reads.
+// A group of one to three outputs with awkward ranks, and additional columns for another reader.
 struct LinearCase {
   const char* name;
   std::int64_t tokens = 37, inputs = 48;
@@ -335,10 +336,10 @@ void add_float8_cases(std::vector<OperationCase>& cases) {
   add_linear(cases, {.name = "delayed", .options = {.delayed = true, .margin = 1}});
   add_linear(cases, {.name = "evaluated", .options = {.delayed = true, .record = false}});
   add_linear(cases, {.name = "e4m3_only", .options = {.gradients = e4m3}});
-  // Whether a code is rounded up or down may depend on the last bit of what is quantised.
+  // Whether a code is rounded up or down may depend on the last bit of the quantised value.
   add_linear(cases, {.name = "gelu", .activation = Activation::gelu, .tolerance = 2e-2});
 
-  // Values of GELU are no quarters, and Hopper cuts their sums.
+  // Values of GELU are not multiples of a quarter, and Hopper truncates their sums.
   add_linear(cases, {.name = "of_gelu", .input_activation = Activation::gelu, .tolerance = 2e-4});
   add_linear(cases, {.name = "of_tanh",
                      .ranks = {13, 16, 19},

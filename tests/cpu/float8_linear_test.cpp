@@ -1,4 +1,4 @@
-// How far linears with 8-bit operands are from exact ones, and what their scales remember.
+// The error of linear layers with 8-bit operands, and the history of their scales.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -47,7 +47,7 @@ class Float8Linears : public testing::Test {
   }
 
   Harness harness_{plain_backend()};
-  // Of the sizes that they have in training: gradients are far smaller than what is multiplied forwards.
+  // With magnitudes as in training: gradients are far smaller than forward operands.
   Tensor x_ = normal({tokens, inputs}, 1), a_ = normal({inputs, rank}, 0.1), b_ = normal({rank, width}, 0.2),
          dy_ = normal({tokens, width}, 1e-6);
   Tensor scales_ = [this] {
@@ -98,7 +98,7 @@ TEST_F(Float8Linears, CurrentScalesFollowTheTensors) {
   EXPECT_EQ(read_tensor(second.output[0].u), expected);
 }
 
-// Only what scales remember is not for evaluations to change: current ones remember nothing.
+// Evaluations must not change the history of delayed scales; current scales have none.
 TEST_F(Float8Linears, AnEvaluationHasScalesOfItsOwnIfTheyAreCurrent) {
   const TTLinearForward exact = forward(), rounded = forward(), delayed = forward();
   run(harness_.context(), exact);
@@ -113,7 +113,7 @@ TEST_F(Float8Linears, AnEvaluationHasScalesOfItsOwnIfTheyAreCurrent) {
   EXPECT_NEAR(error(rounded.output[0].u, exact.output[0].u), 0.053, 0.008);
 }
 
-// What a feed-forward forms again in its backward pass.
+// The recomputation in a feed-forward network's backward pass.
 TEST_F(Float8Linears, OnceMoreIsTheSameToTheBit) {
   for (const bool delayed : {false, true}) {
     const TTLinearForward op = forward();
@@ -134,7 +134,7 @@ TEST_F(Float8Linears, OnceMoreIsTheSameToTheBit) {
   }
 }
 
-// Of Q, K and V only V is left: its operands keep their places.
+// Of Q, K and V only V is left: its operands keep their slots.
 TEST_F(Float8Linears, OutputsHaveTheirOwnSlots) {
   const TTLinearForward op = forward();
   run(harness_.context(),

@@ -52,7 +52,7 @@ void expect_the_formats_codes(DType type) {
     std::int64_t wrong = 0;
     for (std::int64_t row = 0; row < rows; ++row)
       for (std::int64_t column = 0; column < columns; ++column) {
-        // Numbers too small for floats of the usual kind count as 0, as everywhere on the CPU.
+        // Denormal floats count as 0, as everywhere on the CPU.
         const std::uint8_t expected = float8_code<F>(numbers[begin + row * columns + column], 1).bits;
         wrong += straight.data<F>()[row * padded + column].bits != expected;
         wrong += transposed.data<F>()[column * float8_padded(rows) + row].bits != expected;

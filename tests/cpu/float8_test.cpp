@@ -71,8 +71,8 @@ std::uint32_t word_of(float value) {
   return word;
 }
 
-// Every number halfway between two neighbours, the numbers themselves, and the floats just beside all of
-// them; also beyond both ends.
+// Every number halfway between two neighbours, the numbers themselves, and the floats next to all of them;
+// also beyond both ends.
 template <class F>
 std::vector<float> awkward() {
   std::vector<float> list = {0.F,
@@ -137,7 +137,7 @@ TYPED_TEST(Float8, NaNStaysNaN) {
     EXPECT_EQ(code_of<TypeParam>(float_of(word)), 0x7f);
 }
 
-// The largest power of two that keeps the largest number finite, and what a margin takes off it.
+// The largest power of two that keeps the largest number finite, and the effect of a margin.
 TYPED_TEST(Float8, TheScaleUsesTheWholeRange) {
   std::mt19937 random(3);
   const float largest = TypeParam::largest;
@@ -155,7 +155,7 @@ TYPED_TEST(Float8, TheScaleUsesTheWholeRange) {
     set_float8_scale(amax, largest, 3, ld);
     EXPECT_EQ(ld.scale * 8, scale.scale);
   }
-  // Nothing can be said, or only that it is far outside.
+  // Uninformative values, or ones far outside of the range.
   for (const float amax :
        {0.F, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
     Float8Scale scale{.inverse = 0.25F, .scale = 4};

@@ -11,7 +11,7 @@ struct Size {
   std::int64_t rows, width;
 };
 
-// With what it leaves for later, where it leaves something.
+// Including the sums left for later, if any.
 template <class Operation>
 void run_with_later(World& world, Operation& op, std::int64_t numbers) {
   WeightGradients later{.type = op.dy.dtype()};
@@ -65,7 +65,7 @@ void block_end_cases(std::vector<OperationCase>& cases, Size size, bool norm, do
                      if (norm) {
                        op.gamma = world.master({size.width}), op.beta = world.master({size.width});
                        op.normed = world.output("normed", shape);
-                       // Of the sum as it is stored, in a narrow type.
+                       // Of the sum as stored, in a narrow type.
                        op.mean = world.master_output("mean", {size.rows});
                        op.rstd = world.master_output("rstd", {size.rows});
                      }

@@ -1,4 +1,4 @@
-// Every operation of a backend against the plain one in double precision, over awkward sizes.
+// Every operation of a backend against the reference backend in double precision, over awkward sizes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <omp.h>
@@ -53,9 +53,9 @@ TEST_P(Operations, DoesNotDependOnThreads) { expect_same_under_any_threads(DType
 
 class OperationsOnNaNs : public Operations {};
 
-// In whichever tensor: what is not a number by the definition is not one here, so that a step that went wrong
-// is seen. Of a case with hundreds of tensors, which are those of one piece of work again and again, the
-// first 30 are tried, and every 31st behind them: a prime, so that all kinds have their turn.
+// A NaN in any input tensor must appear wherever the definition gives NaN, so that a failed step is noticed.
+// For a case with hundreds of tensors, which repeat the same piece of work, the first 30 are tried, and then
+// every 31st: a prime, so that all kinds are covered.
 TEST_P(OperationsOnNaNs, AreNotSwallowed) {
   std::uint32_t tensors = 1;
   for (std::uint32_t tensor = 0; tensor < tensors; tensor += tensor < 30 ? 1 : 31) {
@@ -86,7 +86,7 @@ std::string name_of_case(const testing::TestParamInfo<Parameter>& info) {
   return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param).name;
 }
 
-// Those with kernels of their own for float32.
+// Instruction sets with their own float32 kernels.
 std::vector<std::string_view> wide_sets() {
   std::vector<std::string_view> sets = cpu_instruction_sets();
   std::erase_if(sets, [](std::string_view set) { return set == "bf16" || set == "amx"; });

@@ -13,7 +13,7 @@
 namespace comera::test {
 
 namespace {
-// Each behind a gap.
+// Each after a gap.
 std::vector<ParameterSegment> segments_of(const std::vector<std::int64_t>& counts, std::int64_t gap) {
   std::vector<ParameterSegment> segments;
   std::int64_t offset = 0;
@@ -26,8 +26,8 @@ std::vector<ParameterSegment> segments_of(const std::vector<std::int64_t>& count
   return segments;
 }
 
-// Segments with gaps between them, of which those of two dimensions are tables that change by rows: marks at
-// both ends and in between.
+// Segments with gaps between them; two-dimensional ones are tables updated by rows, with marks at both ends
+// and in between.
 struct Tables {
   std::vector<ParameterSegment> segments;
   std::vector<std::int32_t> marks;

@@ -132,7 +132,7 @@ struct HalvesCase {
   std::vector<std::int64_t> ranks;
   std::int64_t beside = 0;  // further columns of A's memory
   int trains = 1;
-  std::int64_t padding = 0;  // columns of A and rows of B behind the rank
+  std::int64_t padding = 0;  // columns of A and rows of B after the rank
   bool last_row = false;
 };
 
@@ -177,7 +177,7 @@ void halves_cases(std::vector<OperationCase>& cases, const HalvesCase& c) {
                    }});
 }
 
-// What an operation has left. World::run() runs it dry first: what that left is not run.
+// Runs what an operation has left for later. World::run() first does a dry run, whose leftovers are not run.
 void run_later(World& world, WeightGradients later) {
   const auto first = later.gradients.begin();
   later.gradients.erase(first, first + static_cast<std::ptrdiff_t>(later.gradients.size() / 2));
@@ -416,7 +416,7 @@ void add_product_cases(std::vector<OperationCase>& cases) {
   inner_cases(cases, {259, 48, 264, 40});
   inner_cases(cases, {700, 32, 136, 8});
   inner_cases(cases, {130, 32, 208, 32});  // the inner sizes of the others are odd multiples of 8
-  inner_cases(cases, {8450, 8, 776, 8, Activation::gelu, true});  // a block's places are used again
+  inner_cases(cases, {8450, 8, 776, 8, Activation::gelu, true});  // a block's shared memory is reused
   inner_cases(cases, {33, 70, 40, 9, Activation::tanh});
   linear_cases(cases, {2049, 32, {16}, {2080}, Activation::gelu, true, false});
 }

@@ -11,13 +11,13 @@ struct Train {
   int keeps_one = 0, needs = -1;
 };
 
-// In (-1, 1), the same for the same place.
+// In (-1, 1), the same for the same arguments.
 float drawn(std::uint32_t place, std::uint32_t site) {
   const Philox4 bits = philox({{place, site, 0, 0}}, 17);
   return static_cast<float>(static_cast<double>(bits.word[0]) / 2147483648.0 - 1);
 }
 
-// All gates of the dead layer are 0, if there is one.
+// All gates of the dead layer, if there is one, are 0.
 RankModel model_of(const std::vector<Train>& trains, std::size_t dead_layer) {
   RankModel model;
   const auto aligned = [](std::int64_t offset) { return (offset + 15) / 16 * 16; };
@@ -66,7 +66,7 @@ RankModel model_of(const std::vector<Train>& trains, std::size_t dead_layer) {
       // Mostly positive; a few just beyond 0.
       model.values[model.bonds[b].offset + i] = is_dead ? 0.F : (d > -0.2F ? (d + 1) / 2 : d / 20);
     }
-  // What is dead has no slices.
+  // Pruned entries have zero slices.
   for (const RankBond& bond : model.bonds)
     for (std::int32_t i = 0; i < bond.count; ++i) {
       if (model.values[bond.offset + i] != 0) continue;
@@ -108,7 +108,8 @@ RankModel keeping_rank_model() {
     model.values[model.bonds[bond].offset + entry] = gate;
     model.importance[model.bonds[bond].first_entry + entry] = square;
   };
-  // The importance is the gate times the root of its square; behind a bond's entries more important ones lie.
+  // The importance is the gate times the root of its square; after a bond's entries follow more important
+  // ones.
   for (std::int32_t i = 0; i < 16; ++i) set(0, i, 0.05F + 0.005F * static_cast<float>(i), 0.25F);
   set(1, 0, 0.25F, 1), set(1, 1, 0.5F, 0.25F), set(1, 2, 0.125F, 4);
   set(2, 0, 0.3F, 2.25F);
@@ -121,7 +122,7 @@ RankModel no_bond_rank_model() { return model_of({{{11}, {}, 0, -1}}, none); }
 
 RankModel empty_rank_model() {
   RankModel model = model_of({}, none);
-  model.initial_size = 1;  // what is divided by
+  model.initial_size = 1;  // normalisation constants
   return model;
 }
 

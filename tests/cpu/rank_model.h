@@ -17,7 +17,7 @@ struct RankModel {
   double initial_size = 0;
 };
 
-// Nine trains with live, dead and negative entries of gates.
+// Nine tensor trains with live, pruned and negative gate entries.
 RankModel rank_model();
 // One that keeps an entry on each bond: the last of many, the middle one of three alike, the only one. Its
 // gates follow each other without gaps where they can, and its last core is large.

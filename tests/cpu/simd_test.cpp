@@ -77,7 +77,7 @@ TEST(Activations, GeluOfTheLargestNumbersIsFinite) {
   for (std::size_t i = 0; i < u.size(); ++i) EXPECT_EQ(y[i], i % 2 == 0 ? u[i] : 0.F) << i;
 }
 
-// In every place of a vector and in the rest of a row.
+// At every position in a vector and in the rest of a row.
 TEST(Activations, OfANaNAreNaNs) {
   constexpr std::int64_t count = 37;
   for (const Activation activation : {Activation::gelu, Activation::tanh})
@@ -94,7 +94,7 @@ TEST(Activations, OfANaNAreNaNs) {
 }
 
 // Two keys, one of which has a score of 0: the probability of the other is that of a logistic regression. It
-// may be off by what rounding of its score gives, and a few units in the last place.
+// may be off by the effect of rounding its score, and a few units in the last place.
 TEST(Attention, ProbabilitiesAreAsExactAsTheirScores) {
   constexpr std::int64_t sequences = 2001;
   std::vector<float> q(2 * sequences, 1.F), k(2 * sequences), v(2 * sequences), out(2 * sequences),

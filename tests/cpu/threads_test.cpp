@@ -33,7 +33,7 @@ TEST(ParallelPieces, ThrowWhatOneOfThemThrew) {
   EXPECT_EQ(others, 19);
 }
 
-// A row's place in its tile is that of one thread.
+// A row's position in its tile is the same as with one thread.
 TEST(RowsOfPiece, AreWholeTilesForAnyNumberOfThreads) {
   for (const std::int64_t rows : {0, 1, 5, 12, 131, 257, 4096, 100'000})
     for (const int threads : {1, 2, 3, 8, 64})

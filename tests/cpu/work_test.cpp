@@ -113,7 +113,7 @@ TEST(WorkOf, HalvesOfTensorTrains) {
   TTHalvesForward forward;
   forward.halves.push_back({.train = train(), .a = of({20, 16}), .a_apart = 16, .b = of({2, 48})});
   EXPECT_EQ(work_of(forward).flops, 2 * products_of_train);
-  EXPECT_EQ(work_of(forward).bytes, 4 * (numbers_of_train + 20 * 2 + 2 * 48));  // not what lies between rows
+  EXPECT_EQ(work_of(forward).bytes, 4 * (numbers_of_train + 20 * 2 + 2 * 48));  // excluding gaps between rows
   forward.halves.push_back(forward.halves.front());
   EXPECT_EQ(work_of(forward).flops, 2 * 2 * products_of_train);
 

@@ -14,7 +14,7 @@ namespace comera::test {
 
 namespace {
 
-constexpr std::size_t fence = 128;  // bytes before and behind each tensor
+constexpr std::size_t fence = 128;  // bytes before and after each tensor
 constexpr std::byte fence_byte{0xA5};
 
 template <class T>
@@ -79,7 +79,7 @@ Tensor World::make(const std::string& name, Shape shape, DType dtype, const void
 
 void World::spoil(Arena& arena, std::size_t bytes) const {
   if (bytes == 0) return;
-  // What lies between tensors for AddressSanitizer.
+  // The gap between tensors for AddressSanitizer.
   Arena one = Arena::measuring(allocator_.device()), two = Arena::measuring(allocator_.device());
   constexpr std::int64_t whole = 4096;  // a multiple of what sizes are rounded to
   ArenaScope(one).tensor({whole}, DType::uint8), ArenaScope(two).tensor({2 * whole}, DType::uint8);
@@ -220,8 +220,8 @@ std::vector<World::Output> World::outputs() const {
       StepResults r;
       std::memcpy(&r, output.bits.data(), sizeof r);
       output.values = {r.loss_sum, r.target_count, r.correct, r.gradient_norm, r.gradient_scale};
-      // Flags are an output of their own: the tolerance is a share of an output's largest number, and beside
-      // a norm of 1e20 a wrong flag would be within it.
+      // Flags are a separate output: the tolerance is relative to an output's largest number, and beside a
+      // norm of 1e20 a wrong flag would be within it.
       Output flags;
       flags.name = block.name + " flags";
       flags.values = {static_cast<double>(r.nonfinite), static_cast<double>(r.first_nonfinite)};
@@ -274,14 +274,14 @@ std::vector<OperationCase> operation_cases() {
 
 namespace {
 
-// Whose results are differences of larger numbers that nearly cancel, against which no narrow operand's error
-// is small.
+// Operations whose results are differences of larger numbers that nearly cancel, so that no error of a narrow
+// operand is small in comparison.
 bool cancels(const std::string& name) {
   return name == "AttentionBackward_one_token" || name.starts_with("AttentionBackward_opposed") ||
          name == "AttentionBackward_slopes";  // whose last token sees itself only
 }
 
-// Whose 8-bit codes may be rounded the other way when what they are made of has lost its last bits.
+// Operations whose 8-bit codes may be rounded the other way if their inputs have lost their last bits.
 bool flips(const std::string& name) {
   return name == "Float8LinearBackward_gelu" || name == "Float8LinearForward_of_gelu";
 }
@@ -294,7 +294,7 @@ std::vector<OperationCase> operation_cases_of(const Backend& backend, DType comp
     const auto* found =
         std::ranges::find(operation_names, operation.name.substr(0, operation.name.find('_')));
     if (compute == DType::bfloat16 && (cancels(operation.name) || flips(operation.name))) return true;
-    if (found == std::end(operation_names)) return false;  // the run says that it is missing
+    if (found == std::end(operation_names)) return false;  // the run reports that it is missing
     const auto id = static_cast<OperationId>(found - std::begin(operation_names));
     return backend.support(id, compute) == Backend::Support::missing;
   });

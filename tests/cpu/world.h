@@ -13,12 +13,12 @@
 namespace comera::test {
 
 // The tensors of one run of an operation under one backend and compute type, in the memory of a device. The
-// same case run in two worlds gets the same numbers (drawn in single precision), so that what comes out can
-// be compared.
+// same case run in two worlds gets the same numbers (drawn in single precision), so that the outputs can be
+// compared.
 class World {
  public:
-  // Inputs of the compute type are numbers that `exact` has too, so that a world of double gets what one of
-  // bfloat16 gets.
+  // Inputs of the compute type are numbers that `exact` also represents, so that a world of double gets the
+  // same as one of bfloat16.
   World(const Backend& backend, DType compute, Allocator& allocator = host_allocator(),
         DType exact = DType::float32)
       : backend_(backend), compute_(compute), exact_(exact), allocator_(allocator) {}
@@ -27,19 +27,19 @@ class World {
     std::string name;
     std::vector<double> values;
     std::vector<std::byte> bits;
-    bool overrun = false;    // something before or behind the tensor was written to
+    bool overrun = false;    // something before or after the tensor was overwritten
     bool statistic = false;  // of statistic()
   };
 
   // Uniform in [-range, range].
   Tensor input(Shape shape, double range = 1);
-  // As input, and compared after the run: for what is added to, overwritten, or must stay as it was.
+  // As input, and compared after the run: for tensors that are added to, overwritten, or must be unchanged.
   Tensor output(const std::string& name, Shape shape, double range = 1);
   // The same of the compute type's master type (kernels/core/dtype.h): parameters, their gradients,
   // statistics.
   Tensor master(Shape shape, double range = 1);
   Tensor master_output(const std::string& name, Shape shape, double range = 1);
-  // As master_output, of numbers that a narrow type's kernels must not round on their way: means,
+  // As master_output, for numbers that a narrow type's kernels must not round in between: means,
   // log-sum-exps.
   Tensor statistic(const std::string& name, Shape shape);
   // As output, with the values given.
@@ -56,7 +56,7 @@ class World {
   // Of parameters.
   DType master() const { return master_of(compute_); }
   Tensor chosen_integers(const std::string& name, const std::vector<std::int32_t>& values);
-  // Finite codes of an 8-bit type, and compared; of whole numbers if `whole`.
+  // Finite codes of an 8-bit type, compared after the run; integers if `whole`.
   Tensor codes(const std::string& name, Shape shape, DType type, double range = 200, bool whole = false);
   Tensor integers(const std::vector<std::int32_t>& values);
   Tensor floats(const std::vector<float>& values);  // whatever the compute type
@@ -90,7 +90,7 @@ class World {
   Tensor make(const std::string& name, Shape shape, DType dtype, const void* contents);
   // Scratch is not a number, so that it is noticed if it is read before it is written.
   void spoil(Arena& arena, std::size_t bytes) const;
-  // Between the two, AddressSanitizer sees who touches what is beside a tensor.
+  // Between the two, AddressSanitizer detects accesses outside of a tensor.
   void guard(const Block& block) const;
   void unguard(const Block& block) const;
   Tensor draw(const std::string& name, Shape shape, DType dtype, double range, DType exact);
@@ -103,8 +103,8 @@ class World {
   std::optional<std::uint32_t> planted_;
 };
 
-// GoogleTest failures where what came out differs, by the measure of OperationCase::tolerance, is not a
-// number where one was expected, or something around a tensor was written to.
+// GoogleTest failures if outputs differ, by the measure of OperationCase::tolerance, or are NaN where a
+// number was expected, or if something around a tensor was overwritten.
 void expect_close(const std::vector<World::Output>& got, const std::vector<World::Output>& expected,
                   double tolerance, double statistic_tolerance);
 inline void expect_close(const std::vector<World::Output>& got, const std::vector<World::Output>& expected,
@@ -137,10 +137,10 @@ void add_float8_cases(std::vector<OperationCase>& cases);
 // All of the above, and those of them whose operation a backend has in a compute type.
 std::vector<OperationCase> operation_cases();
 std::vector<OperationCase> operation_cases_of(const Backend& backend, DType compute = DType::float32);
-// A narrow type rounds what comes out to 8 bits, and what it was made of: instead of a case's tolerance.
+// For a narrow type, which rounds outputs and intermediate values to 8 bits: replaces a case's tolerance.
 inline constexpr double narrow_tolerance = 4e-2;
 inline constexpr double narrow_statistic_tolerance = 2e-5;
-// The cases whose operands are rounded to TF32 where that is asked for, with its tolerance.
+// The cases whose operands are rounded to TF32 on request, with its tolerance.
 std::vector<OperationCase> tf32_cases();
 
 inline StepInputs example_step() {

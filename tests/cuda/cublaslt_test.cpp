@@ -1,5 +1,5 @@
-// Products through cuBLASLt's interface, as the fake library of the emulation answers it: what the backend
-// asks is allowed, and what the library refuses is said in one sentence.
+// Products through cuBLASLt's interface, answered by the emulation's fake library: the backend's calls are
+// valid, and the library's refusals are reported in one sentence.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 
@@ -32,7 +32,7 @@ class CublasLt : public testing::Test {
     const FakeCublasLt before = fake();
     fake() = {.put = before.put, .is_capturing = before.is_capturing};
   }
-  // A product of a shape that nobody has asked for before, since what was found is kept.
+  // A product of a new shape, since algorithms are cached.
   World& product(std::int64_t m, std::int64_t n, std::int64_t k, DType type = DType::float32) {
     worlds_.emplace_back(cuda_emulated::backend(), type, *device_, type);
     World& world = worlds_.back();

@@ -1,4 +1,4 @@
-// The CUDA backend on a GPU against the plain backend in double precision.
+// The CUDA backend on a GPU against the reference backend in double precision.
 
 #include "kernels/cpu/plain/plain_backend.h"
 #include "tests/cpu/world.h"
@@ -7,7 +7,7 @@
 namespace comera::test {
 namespace {
 
-// Without a GPU one of them, to say why it is skipped.
+// Without a GPU one of them, to report why it is skipped.
 std::vector<OperationCase> or_one(std::vector<OperationCase> (*cases)()) {
   if (cuda_device_count() > 0) return cases();
   return {operation_cases().front()};

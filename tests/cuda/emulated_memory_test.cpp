@@ -89,7 +89,7 @@ TEST_F(EmulatedMemory, AGraphIsCapturedOnceAndReplayed) {
   EXPECT_THAT(got, testing::Each(10.F));
 }
 
-// A step that cannot be captured is told, and done all the same.
+// A failed capture is reported, and the work is done anyway.
 TEST_F(EmulatedMemory, WithoutACaptureTheWorkGoesOn) {
   const auto allocator = cuda_emulated::make_allocator(0);
   const Stream stream = allocator->stream();

@@ -1,4 +1,4 @@
-// The CUDA kernels as host code, with their threads in three orders, against the plain backend in double
+// The CUDA kernels as host code, with their threads in three orders, against the reference backend in double
 // precision.
 
 #include <gmock/gmock.h>
@@ -127,7 +127,7 @@ TEST(EmulatedNorms, RowsThatDoNotFitIntoRegistersAreRefused) {
   EXPECT_THAT([&] { norm(5377); }, testing::ThrowsMessage<Error>(testing::HasSubstr("at most 5376")));
 }
 
-// Rows that are no queries are zeros even where a key or a value is no number.
+// Non-query rows are zeros even if a key or a value is NaN.
 TEST(EmulatedAttention, RowsThatAreNoQueriesAreZeros) {
   constexpr std::int64_t tokens = 40, queries = 3, heads = 2, size = 32;
   const auto device = cuda_emulated::make_allocator(0);
@@ -162,7 +162,7 @@ TEST(EmulatedAttention, RowsThatAreNoQueriesAreZeros) {
   }
 }
 
-// The cases see what a kernel does beside its tensors, in a device's memory too.
+// The cases detect writes outside of tensors, in a device's memory too.
 TEST(EmulatedWorld, NoticesWhatIsWrittenBesideATensor) {
   const auto device = cuda_emulated::make_allocator(0);
   for (const std::ptrdiff_t offset : {-1, 0, 11, 12}) {

@@ -51,7 +51,7 @@ TEST(EmulatedFeed, BlocksArriveInOrderAndAreKeptUntilTheyAreTaken) {
   expect_blocks_in_order(emulated_device());
 }
 
-// What is said to fit does, and not much more would have.
+// The tokens reported to fit do fit, and not many more would.
 TEST(EmulatedMemory, WithoutEnoughTheTokensThatFitAreNamed) {
   const std::size_t before = emulation::machine().memory;
   const TestDevice device = emulated_device();
@@ -122,7 +122,7 @@ TEST_F(EmulatedRun, AdaptersAreMergedAndResumed) {
   for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-4 * expected[i]) << i;
 }
 
-// A GPU's bfloat16 run goes on to the same bits, and the CPU evaluates it in either type.
+// A GPU's bfloat16 run resumes bit-exactly, and the CPU evaluates it in either type.
 TEST_F(EmulatedRun, NarrowRunsAreResumedAndLoadedByTheCpu) {
   expect_the_same_bits_each_way(device_, {"precision.compute='bf16'"}, {9});
   const LoadedModel loaded(folder() / "whole", {}, {}, "cpu");

@@ -1,5 +1,5 @@
-// How many launches each operation of a training step takes on a GPU, held against docs/lab/launch-ledger.md.
-// With COMERA_UPDATE_DOCS=1 in the environment the table is written anew.
+// The number of launches of each operation in a training step on a GPU, compared with
+// docs/lab/launch-ledger.md. With COMERA_UPDATE_DOCS=1 in the environment the table is rewritten.
 
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ struct StepCount {
   double mib = 0;                                         // of memory
 };
 
-// As long as it lives nothing is computed, and calls are written down when it is told to.
+// While it exists nothing is computed, and calls are logged when requested.
 class CountingOnly {
  public:
   CountingOnly() { emulation::machine().computes = false; }

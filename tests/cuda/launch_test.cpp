@@ -1,4 +1,4 @@
-// What is checked before a kernel is launched; compiled as the emulated backend is.
+// Checks before a kernel launch; compiled like the emulated backend.
 #include "kernels/cuda/launch.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What the planner is told of GPUs.
+// The planner's assumptions about GPUs.
 #include "kernels/cuda/machine.h"
 
 #include <gtest/gtest.h>

@@ -10,7 +10,7 @@
 
 namespace comera::test {
 
-// What CUDA kernels run on in a test. Its memory is its own, so that tests do not count one another's.
+// A device for CUDA kernels in a test. Its memory is separate, so that tests do not count one another's.
 struct TestDevice {
   const Backend& backend;
   std::unique_ptr<Allocator> allocator;

@@ -157,7 +157,7 @@ std::vector<NarrowCase> narrow_cases(const MachineModel& machine) {
     cases.back().config.low_rank->rank = rank;
   }
   cases.push_back({"adapters", lte_config()});
-  // Attention between the halves of its trains: heads are wide, ranks small.
+  // Attention between the factors of its tensor trains: heads are wide, ranks small.
   EncoderConfig wide = small_config(true);
   wide.hidden = 64, wide.heads = 2, wide.ffn = 64;
   const TTShape shape{{8, 8}, {8, 8}, {2, 3, 2}};
@@ -193,7 +193,7 @@ void expect_narrow_gradients(const TestDevice& device) {
     for (const auto& [tensor, values] : exact) {
       std::vector<double> difference = got.at(tensor);
       for (std::size_t i = 0; i < values.size(); ++i) difference[i] -= values[i];
-      // A tensor whose gradient nearly vanishes has what rounding leaves of larger ones.
+      // A tensor whose gradient nearly vanishes contains rounding errors of larger ones.
       EXPECT_LE(norm(difference), 0.1 * norm(values) + 2e-3 * largest) << name << ": " << tensor;
     }
   }

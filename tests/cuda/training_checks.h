@@ -9,28 +9,28 @@
 
 namespace comera::test {
 
-// What must hold on any device that runs the CUDA kernels; GoogleTest failures where it does not.
+// Checks for any device that runs the CUDA kernels; GoogleTest failures if they do not hold.
 
-// Ten losses of small models of each kind are those of the plain backend in double precision, and the same
-// bits with and without graphs.
+// Ten losses of small models of each kind equal those of the reference backend in double precision, and have
+// the same bits with and without graphs.
 void expect_losses_of_the_cpu(const TestDevice& device);
 // The same bits twenty times, each after reseed(seed), which changes the order in which the device's streams
 // take their turns.
 void expect_the_same_losses_in_any_order(const TestDevice& device,
                                          const std::function<void(std::uint64_t)>& reseed);
 // The same ten steps with bfloat16 activations, or products of TF32 operands (which the device must be made
-// for), to what those leave.
+// for), within the accuracy of these.
 void expect_narrow_losses(const TestDevice& device);
 void expect_tf32_losses(const TestDevice& rounded, const TestDevice& exact);
 // Gradients of models of many kinds with bfloat16 activations, tensor by tensor.
 void expect_narrow_gradients(const TestDevice& device);
-// Ten losses of a small DLRM, dense and tensorized, are those of the plain backend in double precision, and
-// the same bits with and without graphs; with bfloat16 activations, to what those leave.
+// Ten losses of a small DLRM, dense and tensorized, equal those of the reference backend in double precision,
+// and have the same bits with and without graphs; with bfloat16 activations, within their accuracy.
 void expect_click_losses(const TestDevice& device);
 // The three ways to look up an embedding agree.
 void expect_every_lookup_to_agree(const TestDevice& device);
-// What a model says of masked positions is what it says in double precision on the CPU, with float32 and
-// bfloat16 activations.
+// A model's logits at masked positions, with float32 and bfloat16 activations, equal those in double
+// precision on the CPU.
 void expect_logits_of_the_cpu(const TestDevice& device);
 // Blocks arrive in order, and the host's memory of one is left alone until the device has it.
 void expect_blocks_in_order(const TestDevice& device);

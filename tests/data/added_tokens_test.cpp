@@ -71,7 +71,7 @@ TEST(AddedTokens, OfNormalisedTextAreNormalisedThemselves) {
 TEST(AddedTokens, MayBeSingleWordsAndTakeSpaces) {
   const Tokenizer single = with({token(8, "zed", {{"single_word", true}})});
   EXPECT_THAT(single.encode("zed a-zed azed zed_ \u00e9zed"), ElementsAre(8, 5, 1, 8, 1, 1, 1, 1));
-  // With byte-level BPE the spaces would be pieces; here it is seen by what is found next.
+  // With byte-level BPE the spaces would be pieces; here the next match shows it.
   const Tokenizer both =
       with({token(8, "zed", {{"rstrip", true}}), token(9, " a", {{"lstrip", true}}), token(10, "  b")});
   EXPECT_THAT(both.encode("zed  b zed a   a"), ElementsAre(8, 10, 8, 9, 9));
@@ -84,7 +84,7 @@ TEST(AddedTokens, AreExportedWithTheirFlags) {
   EXPECT_EQ(back.added_tokens().size(), 1u);
 }
 
-// So earlier versions read what they kept.
+// Earlier versions read their files this way.
 TEST(AddedTokens, SpecialOnesOfAnOlderFileNeverComeFromText) {
   json file = json::parse(with({token(8, "[E1]", {{"special", true}})}).bytes());
   file.erase("comera");

@@ -43,8 +43,8 @@ TEST(ClickNumber, IsTheLogarithm) {
   EXPECT_FLOAT_EQ(click_number(std::numeric_limits<std::int64_t>::max()), 63 * std::log(2.0f));
 }
 
-// As a second program, written in Python, computes them too. Whoever changes these numbers makes all shards
-// and trained tables useless.
+// Computed independently by a Python program. Changing these numbers makes all shards and trained tables
+// useless.
 TEST(HashedClickId, NeverChanges) {
   EXPECT_EQ(hashed_click_id("", 0, 1000000007), 266140943);
   EXPECT_EQ(hashed_click_id("68fd1e64", 0, 1000000007), 637007110);

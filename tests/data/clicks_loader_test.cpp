@@ -38,7 +38,7 @@ ClickLoaderOptions options(std::int64_t examples) {
   return {.capacity = ClickCapacity::single(examples, 1, heights), .right_rows = {32, 0}, .seed = 11};
 }
 
-// The rows of a batch, each of which has what belongs to it.
+// The rows of a batch; checks that each is complete.
 std::vector<std::int64_t> rows_of(const Clicks& clicks) {
   const ClickBatch& batch = clicks.arrays();
   std::vector<std::int64_t> rows;
@@ -226,7 +226,7 @@ TEST_F(ClickLoaderTest, ResumesExactlyAnywhere) {
   }
 }
 
-// What is not aligned with a micro-batch comes from a batch of another size.
+// Positions not aligned with a micro-batch come from a batch of another size.
 TEST_F(ClickLoaderTest, GoesOnWithPacksOfAnotherSize) {
   ClickLoader loader(*shards_, options(1000));
   loader.seek({.epoch = 3, .cursor = 149123, .seed = 11});
@@ -259,7 +259,7 @@ TEST_F(ClickLoaderTest, OnePassCoversTheSetOnceAndCanBeRepeated) {
   }
 }
 
-// Also where the micro-batches are no multiple of those of a step.
+// Also if the micro-batches are not a multiple of those of a step.
 TEST_F(ClickLoaderTest, ProcessesShareOnePass) {
   ClickLoaderOptions given = options(4000);
   given.one_pass = true;
@@ -283,7 +283,7 @@ TEST_F(ClickLoaderTest, PositionsThatDoNotBelongAreRefused) {
         LoaderPosition{.taken = 1}, LoaderPosition{.micro_batch = 2}, LoaderPosition{.micro_batch = -1}})
     EXPECT_THAT(test::error_of([&] { loader.seek(position); }),
                 HasSubstr("does not fit 150001 rows and 2 micro-batches per step"));
-  // It goes on as if nobody had asked.
+  // It continues as if there had been no call.
   EXPECT_EQ(loader.position().cursor, 1000);
   loader.next();
   EXPECT_EQ(loader.first(), 1000);
@@ -313,7 +313,7 @@ TEST(ClickLoader, AFailureOfTheThreadComesOutOfNext) {
   const test::TemporaryFolder folder;
   write_block(folder.path(), 300000, 400000);
   const ClickShardSet shards(folder.path(), "train");
-  // Larger than what HDF5 keeps in memory, and cut off behind the reader's back.
+  // Larger than HDF5's cache, and truncated during reading.
   std::filesystem::resize_file(folder / "train-00000.h5", 1 << 20);
   for (const std::int64_t prefetch : {0, 3}) {
     ClickLoaderOptions given = options(1000);

@@ -128,7 +128,7 @@ TEST(ClickLog, RefusesLogsWithoutLabels) {
   const std::string criteo = criteo_row().substr(2);
   EXPECT_THAT(error_of(folder.write("a", criteo + criteo), ClickFormat::criteo),
               AllOf(HasSubstr("39 fields"), HasSubstr("without its label")));
-  // A row that lacks another field says nothing of the rest.
+  // A row that lacks another field says nothing about the rest.
   const std::string cut = criteo_row().substr(0, criteo_row().rfind('\t')) + "\n";
   EXPECT_EQ(read_all(folder.write("b", cut + criteo_row()), ClickFormat::criteo).rows.size(), 1u);
 
@@ -158,11 +158,11 @@ TEST(ClickLog, TellsWhetherThereAreLabelsWhereTheyAreOptional) {
   EXPECT_THAT(read(labelled + labelled, ClickFormat::criteo), ElementsAre(text, text, with(0)));
   EXPECT_THAT(read(bare + bare, ClickFormat::criteo), ElementsAre(none, none, without(0)));
   EXPECT_THAT(read(x + bare + x + labelled + bare, ClickFormat::criteo), ElementsAre(none, none, without(3)));
-  // Once a row was whole, one without a label is a faulty one; nor is what lacks another field.
+  // After a complete row, one without a label is malformed; so is one that lacks another field.
   EXPECT_THAT(read(x + labelled + bare + labelled, ClickFormat::criteo), ElementsAre(text, text, with(2)));
   const std::string cut = labelled.substr(0, labelled.rfind('\t')) + "\n";
   EXPECT_THAT(read(cut + labelled, ClickFormat::criteo), ElementsAre(text, with(1)));
-  // Fields that are no Criteo's without a label either.
+  // Fields that are invalid for Criteo even without a label.
   EXPECT_THAT(read(bare + criteo_row("1", 3, "x").substr(2) + "\t" + bare, ClickFormat::criteo),
               ElementsAre(none, without(2)));
 
@@ -174,7 +174,7 @@ TEST(ClickLog, TellsWhetherThereAreLabelsWhereTheyAreOptional) {
   EXPECT_THAT(read(row + row, ClickFormat::avazu), ElementsAre(unclicked, unclicked, without(0)));
   EXPECT_THAT(read(x + row, ClickFormat::avazu), ElementsAre(unclicked, without(1)));
   EXPECT_THAT(read(avazu_row(), ClickFormat::avazu), ElementsAre(avazu_text, with(0)));
-  // A header has told it: such a row is no reason to forget.
+  // The header has determined it: such a row does not change that.
   EXPECT_THAT(read(avazu_header + row + avazu_row(), ClickFormat::avazu), ElementsAre(avazu_text, with(1)));
 }
 

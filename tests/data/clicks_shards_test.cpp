@@ -21,7 +21,7 @@ ClickShardInfo small_info() {
   return {.encoding = "some", .split = "train", .numbers = 2, .heights = {1000, 7, 50}};
 }
 
-// Row i of a list that is easy to tell.
+// Row i of a list of easily recognised rows.
 float label_of(std::int64_t i) { return i % 3 == 0 ? 1 : 0; }
 std::vector<float> numbers_of(std::int64_t i) {
   return {static_cast<float>(i), -0.5f * static_cast<float>(i)};

@@ -131,7 +131,7 @@ TEST(SyntheticClicks, NumbersAreNormalAndIdsFollowTheLaw) {
     for (std::int64_t i = 0; i < count; ++i) ++counts.at(examples.ids[4 * i + t]);
     EXPECT_LT(std::abs(chi_square(exact_law(options.heights[t], options.exponent), counts)), 5) << t;
   }
-  // Ids of two tables do not tell of one another.
+  // Ids of two tables are independent.
   double first = 0, second = 0, both = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     const bool a = examples.ids[4 * i] < 5, b = examples.ids[4 * i + 1] < 1;
@@ -223,8 +223,8 @@ TEST(SyntheticClicks, TheEntropyIsTheFloor) {
   EXPECT_GT(click_scores(logits, examples.labels).loss, planted.loss);
 }
 
-// Rows whose digits differ in one place only: for a tensor train of rank r the matrix of its rows, by first
-// digit and by all else, has rank r at most, and that of independent rows does not.
+// Rows whose digits differ in one position only: for a tensor train of rank r the matrix of its rows, by
+// first digit and by all others, has rank at most r, unlike that of independent rows.
 double residual_beyond_rank(const SyntheticClicks& clicks, std::int64_t first, std::int64_t rest,
                             std::int64_t width, std::int64_t leading, std::int64_t rank) {
   // (first digit, leading column digit) x (other digits, other column digits), by elimination with pivots.

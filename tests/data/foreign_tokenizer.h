@@ -13,8 +13,8 @@
 
 namespace comera::data {
 
-// A SentencePiece model as others train them, with the given settings: by default a space is put before each
-// text, text is normalised, and there are no pieces for single bytes. name: for messages.
+// A SentencePiece model as trained elsewhere, with the given settings: by default a space is added before
+// each text, text is normalised, and there are no byte pieces. name: for messages.
 inline Tokenizer foreign_tokenizer(const std::map<std::string, std::string>& settings,
                                    const std::string& name = "foreign.model") {
   const test::TemporaryFolder folder;

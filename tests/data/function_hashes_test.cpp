@@ -35,7 +35,7 @@ TEST(FunctionHashes, FindsPythonsFunctionsButNotTheShortest) {
   EXPECT_TRUE(function_hashes("total = 1\n", "python").empty());
 }
 
-// Comments, docstrings, white space and the place in the file do not count; everything else does.
+// Comments, docstrings, white space and the position in the file do not count; everything else does.
 TEST(FunctionHashes, SeeTheSameFunctionInAnotherLayout) {
   const std::string moved = R"(
 def add(self, amount, factor=1):
@@ -99,7 +99,7 @@ public class Counter {
   EXPECT_THAT(function_hashes(alone, "java"), testing::ElementsAre(found[0]));
 }
 
-// What has functions in it is not taken for one, whatever parentheses it has.
+// A construct that contains functions is not a function, whatever parentheses it has.
 TEST(FunctionHashes, LooksIntoClassesModulesAndWrappers) {
   const std::string one =
       "int add(int a, int b) { return first_of_many(a) + second_of_many(b) + third_of_many(a, b) + "

@@ -44,7 +44,7 @@ TEST_F(HiddenPieceTest, IsAWordWithinALine) {
     EXPECT_EQ(hidden->text.ids, masked);
     EXPECT_TRUE(std::ranges::any_of(tokenizer().text(hidden->truth).bytes,
                                     [](char c) { return kind_of(c) == letter; }));
-    // The line, filled with the truth, is one of the text's, and both its sides say something.
+    // The line, filled with the truth, is one of the text's, and both sides contain something.
     const std::string line = reader.filled(hidden->text, 0, hidden->truth).text();
     EXPECT_THAT(text, HasSubstr(line + "\n"));
     EXPECT_THAT(line, AllOf(Not(HasSubstr("\n")), Not(testing::StartsWith(" "))));

@@ -191,7 +191,7 @@ TEST_F(LoaderTest, RanksShareTheSameGlobalBatches) {
       }
 }
 
-// Unknown pieces within documents are no targets: what is there is fewer than a length says.
+// Unknown pieces within documents are not targets: there are fewer targets than the length suggests.
 TEST_F(LoaderTest, RanksShareBatchesWithUnknownPieces) {
   const test::TemporaryFolder folder;
   ShardInfo info = shards_->info();
@@ -309,7 +309,7 @@ TEST(Loader, AFailureOfTheThreadComesOutOfNext) {
   for (int d = 0; d < 600; ++d) writer.add(std::vector<std::int32_t>(1000, 7));
   writer.finish();
   const ShardSet shards(folder.path(), "train");
-  // Larger than what HDF5 keeps in memory, and cut off behind the reader's back.
+  // Larger than HDF5's cache, and truncated during reading.
   std::filesystem::resize_file(folder / "train-00000.h5", 100000);
   LoaderOptions options;
   options.capacity = {.tokens = 512, .sequences = 8, .longest = 128, .masked = 200, .unique_ids = 100};

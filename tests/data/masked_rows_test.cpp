@@ -79,8 +79,8 @@ struct Layout {
     values[name].insert(values[name].end(), row.begin(), row.end());
   }
 
-  // As the original files: compressed, in chunks, with narrow integers where they fit. sealed_as: what the
-  // first bytes claim it to be.
+  // As the original files: compressed, in chunks, with narrow integers where they fit. sealed_as: the format
+  // indicated by the first bytes.
   std::filesystem::path write(const std::filesystem::path& path, std::string_view sealed_as = {}) const {
     std::filesystem::remove(path);
     storage::hdf5::File file =
@@ -237,7 +237,7 @@ TEST(MaskedRows, TrainingUsesExactlyTheFilesTargets) {
     EXPECT_THAT(batch.token_ids, testing::ElementsAreArray(ids[at]));
     EXPECT_THAT(batch.masked_positions, testing::ElementsAreArray(masked[at]));
   }
-  // Masked anew, targets differ from epoch to epoch, and what was there comes back.
+  // With new masks, targets differ from epoch to epoch, and the original ids are restored.
   const auto dynamic = load(true, loader_options());
   std::map<std::int64_t, std::set<std::vector<std::int32_t>>> masks;
   while (dynamic->epoch() < 3) {
@@ -284,7 +284,7 @@ TEST(MaskedRows, WhatDoesNotFitIsRefusedWithFileAndRow) {
               HasSubstr("row 41 has a target at position -1"));
   EXPECT_THAT(with("masked_lm_positions", row * most_targets, 6), HasSubstr("they must rise"));
   EXPECT_THAT(with("masked_lm_ids", row * most_targets, 5000), HasSubstr("row 41 has target id 5000"));
-  // A position of 0 is padding, and only behind the last target.
+  // A position of 0 is padding, and only after the last target.
   EXPECT_THAT(with("masked_lm_positions", row * most_targets, 0),
               testing::ContainsRegex("row 41 has a target at position [0-9]+ behind a position of 0"));
   std::int32_t padded = 0;
@@ -396,7 +396,7 @@ TEST(SequenceSet, TellsTheKindOfFilesByTheirContent) {
   folder.write("damaged/train-00000.h5", "nonsense");
   EXPECT_THAT(test::error_of([&] { open_sequences(folder / "damaged", "train", tokenizer); }),
               HasSubstr("train-00000.h5: is not a shard of comera"));
-  // A file that begins as a shard is one: HDF5 must not see what its seal does not vouch for.
+  // A file that begins like a shard is one: HDF5 must not see data that its seal does not cover.
   std::filesystem::create_directories(folder / "sealed");
   Layout(20).write(folder / "sealed/train-00000.h5", shard_seal.what);
   EXPECT_THAT(test::error_of([&] { open_sequences(folder / "sealed", "train", tokenizer); }),

@@ -19,7 +19,7 @@ using Ids = std::vector<std::int32_t>;
 
 const std::string mark(MaskedText::mark);
 
-// The ids of a text of which piece `hidden` is a mark.
+// The ids of a text with piece `hidden` replaced by a mark.
 Ids with_mask(const Tokenizer& tokenizer, Ids ids, std::size_t hidden) {
   ids[hidden] = tokenizer.special().mask;
   ids.insert(ids.begin(), tokenizer.special().cls);
@@ -29,10 +29,10 @@ Ids with_mask(const Tokenizer& tokenizer, Ids ids, std::size_t hidden) {
 
 struct Tried {
   int exact = 0;
-  int lone_spaces = 0;  // before the hidden piece, which has no space of its own
+  int lone_spaces = 0;  // before the hidden piece, which does not include a space
 };
 
-// Hides each piece of a text in turn, writes a mark in its place and expects the other ids to stay. `write`
+// Masks each piece of a text in turn, writes a mark in its place and expects the other ids to stay. `write`
 // makes the text of two runs of ids around one.
 template <class Write>
 void hide_each(const Tokenizer& tokenizer, const std::string& text, Tried& tried, Write&& write) {
@@ -53,7 +53,7 @@ void hide_each(const Tokenizer& tokenizer, const std::string& text, Tried& tried
     }
     ASSERT_EQ(read.ids, expected) << written;
     ASSERT_EQ(read.positions, std::vector<std::int32_t>{position}) << written;
-    // The truth in the place of the mark gives the text back.
+    // Filling in the truth restores the text.
     if (tokenizer.restores_text() && !read.takes_space[0]) {
       ASSERT_EQ(reader.filled(read, 0, ids[i]).text(), text);
     }
@@ -96,7 +96,7 @@ TEST_P(OwnTokenizer, TheSpaceOfAWordIsItsMarks) {
   EXPECT_EQ(reader.filled(spaced, 0, word).text(), "return value + x");
   EXPECT_EQ(reader.filled(joined, 0, word).text(), "return value + x");
   EXPECT_EQ(reader.filled(spaced, 0, tokenizer().encode("\n")[0]).text(), "return\n + x");
-  // What is no text has a name.
+  // Pieces that are not text have a name.
   EXPECT_EQ(reader.filled(spaced, 0, tokenizer().special().unknown).text(), "return[UNK] + x");
   const Ids bytes = tokenizer().encode("\xf0\x9f\x99\x82");
   ASSERT_EQ(bytes.size(), 4u);
@@ -199,7 +199,7 @@ TEST(WordPiece, BothSidesOfAMarkAreAsInTheWholeText) {
     Tried tried;
     TableReader cases(std::string(COMERA_ORACLE) + "/wordpiece_cases.jsonl", {.columns = {"text"}});
     for (TableRow row; cases.next(row);) {
-      // As the pieces read; texts with what they do not say are left out.
+      // The text of the pieces; texts that they do not represent completely are skipped.
       const std::string text = tokenizer.decode(tokenizer.encode(*row.fields[0]));
       if (testing::Matches(testing::Contains(tokenizer.special().unknown))(tokenizer.encode(*row.fields[0])))
         continue;

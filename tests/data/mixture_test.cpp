@@ -66,7 +66,7 @@ std::map<std::int32_t, int> tokens_of_epoch(Mixture& mixture, std::int64_t epoch
 }
 
 TEST(Mixture, AnEpochHasTheTokensOfAllAndEachItsShare) {
-  // 100 samples of 3 tokens and 60 of 10: 900 tokens, of which the first is to have two thirds.
+  // 100 samples of 3 tokens and 60 of 10: 900 tokens; the first source should have two thirds.
   Mixture mixed = mixture({2, 1}, Numbers(100, 100, 3), Numbers(1000, 60, 10));
   EXPECT_EQ(mixed.drawn(0), 200);
   EXPECT_EQ(mixed.drawn(1), 30);
@@ -77,7 +77,7 @@ TEST(Mixture, AnEpochHasTheTokensOfAllAndEachItsShare) {
   for (std::int64_t i = 0; i < mixed.count(); ++i) EXPECT_EQ(lengths[i], mixed.length(i));
 }
 
-// What baselines count by is what the weights ask for, not what whole samples make of it.
+// Baselines count by the requested weights, before rounding to whole samples.
 TEST(Mixture, PassesAreNotRoundedToSamples) {
   Mixture mixed = mixture({1, 49}, Numbers(100, 1, 1000), Numbers(1000, 100, 100));
   EXPECT_EQ(mixed.drawn(0), 1);
@@ -125,7 +125,7 @@ TEST(Mixture, OrdersDifferByEpochSeedAndSource) {
   EXPECT_NE(a, b);
 }
 
-// A loader over a mixture goes on where another stood, micro-batches included, over the ends of epochs.
+// A loader over a mixture resumes where another stopped, micro-batches included, across the ends of epochs.
 TEST(Mixture, ALoaderResumesInEveryPlace) {
   LoaderOptions options;
   options.capacity = {.tokens = 64, .sequences = 10, .longest = 16, .masked = 30, .unique_ids = 64};

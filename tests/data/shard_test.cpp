@@ -218,7 +218,7 @@ TEST(Shard, AFlippedBitAnywhereIsRefused) {
   }
 }
 
-// Sealed, but not by our writer: declared rows without numbers are not made up, and nothing is computed from
+// Sealed, but not by our writer: declared rows without values are not filled in, and nothing is computed from
 // impossible counts.
 TEST(Shard, RefusesImpossibleCounts) {
   const auto set = [](const char* name, std::int64_t value) {
@@ -296,7 +296,7 @@ TEST(ShardSet, AnUnfinishedSetLeavesTheOldOne) {
   EXPECT_EQ(files(folder.path()), before);
 }
 
-// A kill after any number of the removals and renamings that put a set in the place of another.
+// A kill after any number of the removals and renamings that replace one set by another.
 TEST(ShardSet, AKillWhileTheSetIsReplacedIsSeen) {
   test::TemporaryFolder source, folder;
   write_three(source.path());

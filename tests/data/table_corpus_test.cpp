@@ -76,7 +76,7 @@ TEST(TableCorpus, ListsOfColumnsMakeDocumentsOfTheirOwn) {
   EXPECT_THAT(texts(separate), ElementsAre("Two.", "One.", "Three."));
   EXPECT_THAT(counts_of(separate), UnorderedElementsAre(Pair("empty", 2), Pair("duplicate", 1)));
   EXPECT_THAT(separate.counts().languages, IsEmpty());
-  // An empty field leaves no line end behind.
+  // An empty field adds no line end.
   TableCorpus joined(options_for({file}, {{"a", "b"}}));
   EXPECT_THAT(texts(joined), ElementsAre("One.\nTwo.", "One.", "Three."));
   TableCorpus repeated(options_for({file}, {{"a", "b"}, {"a"}}));
@@ -228,7 +228,7 @@ TEST(TableCorpus, ADamagedFileGivesWhatCouldBeReadAndTheRestGoesOn) {
   folder.write("d.jsonl.gz", gzip(function(-3, "java")).substr(0, 15));
   TableCorpus corpus(options_for({folder.path()}, {{"code"}}));
   const auto found = texts(corpus);
-  // The two halves hold the same rows, so the second one's are duplicates, save the few it got further.
+  // The two halves hold the same rows, so the second one's are duplicates, except the few beyond the first's.
   EXPECT_NEAR(static_cast<double>(found.size()), 10000, 2000);
   EXPECT_EQ(found.back(), "def f-2():\n\treturn 1");
   EXPECT_NEAR(static_cast<double>(corpus.counts().dropped.at("duplicate").count), 10000, 2000);

@@ -302,7 +302,7 @@ TEST(TableReader, OneListOfObjectsAndObjectsThatSpanLines) {
     const Read read = read_all(folder.write("a.json", content), {.columns = {"a"}});
     EXPECT_THAT(first_fields(read), ElementsAre("one ] } \" ,", "two")) << content;
     EXPECT_TRUE(read.counts.skipped.empty()) << content;
-    // Whatever the name, if it says nothing.
+    // Names that do not indicate a format.
     EXPECT_EQ(read_all(folder.write("part-00000", content), {.columns = {"a"}}).rows.size(), 2u) << content;
   }
   const Read single = read_all(folder.write("b.json", second), {.columns = {"a"}});

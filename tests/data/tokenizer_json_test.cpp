@@ -1,6 +1,6 @@
-// Tokenizers as Hugging Face keeps them: byte-level BPE against ids that the reference implementation gave
-// (see tests/oracle/README.md), what is written, and what is refused. check_tokenizer_json.py there puts what
-// is written to that implementation.
+// Tokenizers in Hugging Face's formats: byte-level BPE against ids of the reference implementation (see
+// tests/oracle/README.md), the written files, and rejected ones. check_tokenizer_json.py there passes the
+// written files to that implementation.
 
 #include "data/tokenizers/tokenizer_json.h"
 
@@ -113,9 +113,9 @@ TEST(ByteLevelBpe, EncodesBetweenPieces) {
         const std::vector<std::int32_t> part(ids.begin() + static_cast<std::ptrdiff_t>(begin),
                                              ids.begin() + static_cast<std::ptrdiff_t>(end));
         const std::string text = tokenizer.decode(part);
-        // Half a character cannot be written, and what white space becomes depends on the piece behind.
+        // Half a character cannot be written, and white space is split depending on the following piece.
         if (!is_utf8(text) || (end < ids.size() && text.find_last_of(" \n\t") + 1 == text.size())) continue;
-        // Nor can a contraction be told without what is before it.
+        // A contraction cannot be recognised without the text before it.
         if (text.starts_with('\'') && begin == 0) continue;
         EXPECT_EQ(tokenizer.encode_between(text, begin > 0, end < ids.size()), part) << text;
       }
@@ -142,7 +142,7 @@ TEST(ByteLevelBpe, WordsGoOverPiecesAndPartsOfCharacters) {
   EXPECT_THAT(words("\u8a9e\u304b"), ElementsAre("\u8a9e", "\u304b"));
 }
 
-// What transformers reads of a file; throws where a part is missing.
+// The parts of a file that transformers reads; throws if a part is missing.
 void expect_whole(const Tokenizer& tokenizer, const std::string& model) {
   const json file = json::parse(tokenizer_json(tokenizer));
   EXPECT_EQ(file.at("version"), "1.0");
@@ -201,7 +201,7 @@ TEST(TokenizerJson, OfSentencePieceBpe) {
     if (!token["special"].get<bool>()) found.push_back(token["content"]);
   EXPECT_THAT(found, ElementsAre("\n", "\t"));
   EXPECT_TRUE(model["vocab"].contains(" def") || model["vocab"].contains("def"));
-  // Pairs stand where the piece that they make does, and the best pieces first.
+  // Pairs are listed at the position of the resulting piece, best pieces first.
   std::int64_t before = 0;
   EXPECT_GT(model["merges"].size(), 200u);
   for (const json& merge : model["merges"]) {
@@ -241,7 +241,7 @@ TEST(TokenizerJson, OfWordPieceIsReadBack) {
     for (const Case& each : cases()) EXPECT_EQ(back.encode(each.text), tokenizer.encode(each.text));
     EXPECT_EQ(tokenizer_json(back), text);
   }
-  // Special pieces that a vocabulary lacks have ids behind it.
+  // Special pieces missing in a vocabulary have ids after it.
   const Tokenizer bare = Tokenizer::from_bytes("[UNK]\na\n##b\n", "vocab.txt");
   expect_whole(bare, "WordPiece");
   const Tokenizer back = Tokenizer::from_bytes(tokenizer_json(bare), "tokenizer.json");

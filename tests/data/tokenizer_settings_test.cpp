@@ -1,5 +1,4 @@
-// What the files of a tokenizer's folder say together, as transformers 5.24 takes them: the ids are that
-// library's.
+// Tokenizers from all files of a folder, as transformers 5.24 reads them: the ids are that library's.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -48,15 +47,15 @@ TEST(TokenizerSettings, ComeFromTheConfiguration) {
     const Tokenizer tokenizer = folder.open();
     EXPECT_EQ(tokenizer.encode(text), ids) << config;
     EXPECT_EQ(Tokenizer::load(folder / "vocab.txt").encode(text), ids) << config;
-    // What is kept of it says the same, and so does what is exported.
+    // The kept bytes give the same, and so does the export.
     EXPECT_EQ(Tokenizer::from_bytes(tokenizer.bytes(), "x").encode(text), ids) << config;
     EXPECT_EQ(Tokenizer::from_bytes(tokenizer_json(tokenizer), "x").encode(text), ids) << config;
     EXPECT_THAT(described(tokenizer.settings()), HasSubstr("tokenizer_config.json"));
   }
 }
 
-// transformers puts BertTokenizer's settings in the place of tokenizer.json's, but not
-// PreTrainedTokenizerFast's.
+// transformers replaces tokenizer.json's settings by those of BertTokenizer, but not of
+// PreTrainedTokenizerFast.
 TEST(TokenizerSettings, OfAClassComeBeforeThoseOfTokenizerJson) {
   const Folder folder;
   folder.write("vocab.txt", pieces());
@@ -79,7 +78,7 @@ TEST(TokenizerSettings, OfABareVocabularyAreGuessedAndSaid) {
   EXPECT_THAT(tokenizer.notes()[0],
               AllOf(HasSubstr("no tokenizer_config.json lies beside it"),
                     HasSubstr("in lower case and without accents"), HasSubstr("--keep-case")));
-  // Loaded again from what is kept of it, under whatever name, it is the same.
+  // Loaded again from the kept bytes, under any name, it is the same.
   const Tokenizer kept = Tokenizer::load(folder / "vocab.txt", LetterCase::kept);
   EXPECT_EQ(Tokenizer::load(folder.write("run/tokenizer.model", kept.bytes())).bytes(), kept.bytes());
   EXPECT_EQ(Tokenizer::load(folder.write("run/tokenizer.model", tokenizer.bytes())).bytes(),
@@ -151,7 +150,7 @@ TEST(TokenizerSettings, WhatTokenizesOtherwiseIsRefusedByName) {
   }
 }
 
-// RoBERTa's: two separators between two texts, said by the class or by tokenizer.json.
+// RoBERTa's: two separators between two texts, defined by the class or by tokenizer.json.
 TEST(TokenizerSettings, RobertaHasTwoSeparatorsInPairs) {
   const Folder folder;
   folder.write("vocab.json",
@@ -242,16 +241,16 @@ TEST(TokenizerSettings, MergesThatWereCutShortAreRefused) {
   EXPECT_THAT(folder.open().encode("abb"), ElementsAre(4));
 }
 
-// What an earlier version kept, as it read it: the same hash, ids and number of pieces.
+// Files kept by an earlier version, read as it read them: the same hash, ids and number of pieces.
 TEST(TokenizerSettings, WhatEarlierVersionsKeptIsReadAsTheyReadIt) {
   const Folder folder;
-  // Empty lines were pieces that nothing gives; a capital anywhere made a vocabulary of text as it is.
+  // Empty lines were pieces that text never produces; a capital anywhere made a cased vocabulary.
   const std::string text = std::string(special) + "<S>\napple\n##s\n\n";
   const Tokenizer kept = Tokenizer::from_bytes(text, "x");
   EXPECT_EQ(kept.vocabulary(), 9);
   EXPECT_EQ(kept.encode("Apples apples"), (Ids{1, 6, 7}));
   EXPECT_EQ(kept.hash(), storage::hash128(text).hex());
-  // A run's own copy is what it was.
+  // A run's copy is unchanged.
   EXPECT_EQ(Tokenizer::load(folder.write("run/tokenizer.model", text)).hash(), kept.hash());
   EXPECT_NE(Tokenizer::load(folder.write("vocab.txt", text)).hash(), kept.hash());
   // RoBERTa's had one separator in pairs, and the same ids.

@@ -134,7 +134,7 @@ TEST(Tokenizer, AForeignFileIsRefusedByName) {
               HasSubstr("has no tokenizer: neither tokenizer.json nor vocab.txt"));
 }
 
-// What SentencePiece itself says of a text.
+// SentencePiece's own result for a text.
 std::vector<std::int32_t> reference(const Tokenizer& tokenizer, const std::string& text) {
   sentencepiece::SentencePieceProcessor processor;
   EXPECT_TRUE(processor.LoadFromSerializedProto(tokenizer.bytes()).ok());

@@ -29,12 +29,12 @@ std::shared_ptr<const WordTable> words() {
   return table;
 }
 
-// The words of ids that spell ASCII, besides special pieces, told from the text alone: pieces that touch with
-// letters, digits or underscores, up to 16 of them.
+// The words of ids that spell ASCII, besides special pieces, determined from the text alone: pieces that
+// touch with letters, digits or underscores, up to 16 of them.
 std::vector<std::vector<int>> words_of(const std::vector<std::int32_t>& ids) {
   const auto is_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
   std::vector<std::vector<int>> found;
-  bool open = false;  // whether a word may go on
+  bool open = false;  // whether a word may continue
   for (int i = 0; i < static_cast<int>(ids.size()); ++i) {
     const std::string text = tokenizer().special().contains(ids[i]) ? "" : tokenizer().text(ids[i]).bytes;
     if (!text.empty() && !(open && is_word(text.front()) && found.back().size() < 16)) found.emplace_back();
@@ -151,7 +151,7 @@ TEST(WholeWords, AWordsDrawDependsOnItsPlaceAlone) {
   const auto first = sample_of(5);
   auto other = first;
   const auto groups = words_of(first);
-  // Another piece in place of each word of the second half; bounds of words stay where they were.
+  // Replaces each word of the second half by another piece; word boundaries stay the same.
   const std::int32_t bracket = tokenizer().encode("(").back();
   const auto half = static_cast<std::size_t>(groups[groups.size() / 2][0]);
   for (std::size_t i = half; i + 1 < other.size(); ++i) other[i] = bracket;

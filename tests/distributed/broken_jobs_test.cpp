@@ -1,5 +1,5 @@
-// Processes that die, hang, differ or are told to stop: how the job ends, and that it goes on from what it
-// saved.
+// Processes that die, hang, differ or are asked to stop: how the job ends, and that it resumes from its
+// checkpoint.
 #include <signal.h>
 
 #include <random>
@@ -37,7 +37,7 @@ void wait_for_checkpoint(const fs::path& run) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
 }
 
-// Killed, or stopped for good, at random moments: the job ends by itself, and its last checkpoint is good.
+// Killed or suspended at random moments: the job ends without help, and its last checkpoint is good.
 TEST_F(Processes, ADeadRankEndsTheJobWhichGoesOn) {
   std::mt19937 random(7);
   for (const int signal : {SIGKILL, SIGSTOP, SIGKILL}) {
@@ -72,7 +72,7 @@ TEST_F(Processes, ADeadRankEndsTheJobWhichGoesOn) {
   }
 }
 
-// Two hosts of their own on this machine, if it lets us make them, and a link between them that goes down.
+// Two separate hosts on this machine, if it allows creating them, and a link between them that goes down.
 TEST_F(Processes, ALinkThatStopsEndsTheJobWhichGoesOn) {
   const ProgramResult check = Mpirun({COMERA_TWO_HOSTS, "--check"}, {}).wait();
   if (check.code != 0) GTEST_SKIP() << check.output;

@@ -1,4 +1,4 @@
-// What several processes train on clicks is what one does.
+// Several processes train on clicks to the same result as one.
 #include "data/clicks/click_shards.h"
 #include "data/clicks/synthetic_clicks.h"
 #include "tests/distributed/processes.h"

@@ -57,14 +57,14 @@ TEST(GradientSum, SumsEveryGradientOnce) {
   }
 }
 
-// Only padding is summed with what lies beside it: a tensor between two others may not be ready.
+// Only padding is summed along with its neighbours: a tensor between two others may not be ready.
 TEST(GradientSum, LeavesOutWhatIsBetween) {
   std::vector<float> memory(256);
   Noting processes;
   processes.base = memory.data();
   GradientSum sum(processes, Tensor(memory.data(), {256}, DType::float32), 1 << 20);
   sum.ready({{.begin = 160, .count = 40}}, {});
-  sum.ready({{.begin = 128, .count = 20}}, {});  // 12 numbers before it
+  sum.ready({{.begin = 128, .count = 20}}, {});  // 12 elements before it
   sum.ready({{.begin = 64, .count = 40}}, {});   // 24
   sum.flush({});
   ASSERT_EQ(processes.calls.size(), 2u);

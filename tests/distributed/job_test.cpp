@@ -1,4 +1,4 @@
-// What processes tell one another, and how a job ends that cannot go on.
+// The exchange between processes, and how a job ends that cannot continue.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -31,7 +31,7 @@ TEST_F(Job, TextsAndErrorsReachEveryRank) {
   EXPECT_EQ(result.code, 0) << result.output;
 }
 
-// OpenMP's settings bind the first thread before a process looks at what it was given.
+// OpenMP's settings bind the first thread before a process reads its CPUs.
 TEST_F(Job, ProcessesShareTheCPUsHoweverOpenMPBindsThreads) {
   const int cpus = one_process().own_cpus();
   for (const char* setting : {"OMP_PROC_BIND=false", "OMP_PROC_BIND=close", "OMP_PLACES=cores"})

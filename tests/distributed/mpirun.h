@@ -42,8 +42,7 @@ class Mpirun {
       setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
       setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 1);
       setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 1);  // not allowed in all containers
-      // A folder of its own: an mpirun that ends removes the one that all others use by default, also while
-      // another one begins.
+      // A separate folder: mpirun removes the default one when it ends, even while another mpirun starts.
       setenv("OMPI_MCA_orte_tmpdir_base", folder_.c_str(), 1);
       setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
       words.insert(words.end(), command.begin(), command.end());

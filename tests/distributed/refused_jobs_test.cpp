@@ -28,7 +28,7 @@ TEST_F(Processes, WhoIsStartedOtherwiseThanTheFirstIsRefused) {
                         "phase.1.steps = 21 instead of "));
 }
 
-// Such a process would end well, and the others would wait for it for ever.
+// Such a process would end successfully, and the others would wait for it indefinitely.
 TEST_F(Processes, ACommandThatDoesNotTrainIsNoneOfSeveral) {
   std::vector<std::string> all = command("other", {}, {"--stop-after", "3"});
   all.insert(all.end(),
@@ -134,7 +134,7 @@ TEST_F(Processes, OtherTablesOfTheSameNameAreRefused) {
   EXPECT_EQ(result.code, 2) << result.output;
   EXPECT_THAT(result.output,
               HasSubstr("process 1 has something else in dev.tsv (task.validation) than process 0"));
-  // The same texts with labels of the same numbers and other names.
+  // The same texts with labels of the same indices and other names.
   fs::copy(folder() / "one/dev.tsv", folder() / "two", fs::copy_options::overwrite_existing);
   for (const char* name : {"train.tsv", "dev.tsv"}) {
     std::ofstream stream(folder() / "two" / name);

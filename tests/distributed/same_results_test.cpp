@@ -1,4 +1,4 @@
-// What several processes train is what one does.
+// Several processes train to the same result as one.
 #include <random>
 
 #include "tests/distributed/processes.h"
@@ -24,7 +24,7 @@ std::vector<std::string> pruning() {
 TEST_F(Processes, MetricsSayHowLongProcessesWaited) {
   train(1, "one", {});
   for (const nlohmann::json& line : lines("one")) EXPECT_FALSE(line.contains("waiting_ms")) << line;
-  train(2, "two", {});  // with five micro-batches a step, of which the first process has three
+  train(2, "two", {});  // with five micro-batches a step, of which process 0 has three
   // Of single steps a process may wait longer than the first one's step takes: they begin one after the
   // other.
   double waited = 0, all = 0;
@@ -116,7 +116,7 @@ TEST_F(Processes, SourcesDoNotDependOnTheirNumber) {
   expect_equal_checkpoints(newest("two"), newest("stopped"));
 }
 
-// By the first one's clock: whoever stopped at another step would wait for the others for ever.
+// By the clock of process 0: a process that stopped at another step would make the others wait indefinitely.
 TEST_F(Processes, EndTogetherWhenTheirHoursAreOver) {
   train(2, "run", {"run.max_hours=0.0006"});
   const CheckpointReader reader(newest("run"));
@@ -161,7 +161,7 @@ TEST_F(Processes, AsManyTwiceGiveTheSameBits) {
   expect_equal_checkpoints(newest("once"), newest("again"));
 }
 
-// Three begin, two go on, and one ends; the same number goes on to the same bits.
+// Three start, two resume, and one finishes; the same number resumes bit-exactly.
 TEST_F(Processes, AnotherNumberGoesOn) {
   train(1, "whole", pruning());
   train(3, "moved", pruning(), {"--stop-after", "6"});
@@ -174,7 +174,7 @@ TEST_F(Processes, AnotherNumberGoesOn) {
   expect_equal_checkpoints(newest("straight"), newest("stopped"));
 }
 
-// Every example is scored once, whoever scores it.
+// Every example is scored once, by any process.
 TEST_F(Processes, FineTuningIsScoredWhole) {
   const std::vector<std::string> words = {"count", "total", "value", "index"};
   for (const char* name : {"train.tsv", "dev.tsv"}) {

@@ -14,7 +14,7 @@
 namespace comera::test {
 namespace {
 
-// A number that process, place and round decide.
+// A number determined by process, index and round.
 float value_of(int process, std::int64_t at) {
   return std::sin(static_cast<float>(at % 1000 + 17 * process)) * std::ldexp(1.F, static_cast<int>(at % 7));
 }

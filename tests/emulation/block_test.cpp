@@ -1,4 +1,4 @@
-// The emulation of CUDA's threads: what kernels may do works in every order, and what they may not is found.
+// The emulation of CUDA's threads: valid kernels work in every order, and invalid operations are detected.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -68,7 +68,7 @@ __global__ void without_barrier(const int* in, int* out) {
   out[threadIdx.x] = shared[(threadIdx.x + 1) % blockDim.x];
 }
 
-// Shared memory starts as 0xFF, so that what nobody wrote yet is seen.
+// Shared memory starts as 0xFF, so that reading unwritten memory shows.
 TEST_P(Emulation, AMissingBarrierChangesTheResult) {
   if (COMERA_TSAN) GTEST_SKIP() << "the race is reported";
   std::vector<int> in(64, 3), out(64);
@@ -80,7 +80,7 @@ struct alignas(16) Four {
   int at[4];
 };
 
-// Two copies and what is there before and after they are waited for.
+// Two copies, and the memory before and after waiting for them.
 __global__ void two_copies(const Four* in, Four* out) {
   auto* shared = reinterpret_cast<Four*>(shared_memory(2 * sizeof(Four)));
   AsyncCopies copies;
@@ -151,7 +151,7 @@ TEST_P(Emulation, WarpOperations) {
   }
 }
 
-// Four matrices of 8 x 8, one behind the other; number i is i.
+// Four consecutive matrices of 8 x 8; number i is i.
 __global__ void matrices(unsigned* out) {
   auto* numbers = reinterpret_cast<std::uint16_t*>(shared_memory(512));
   for (int i = 0; i < 8; ++i) numbers[8 * threadIdx.x + i] = static_cast<std::uint16_t>(8 * threadIdx.x + i);
@@ -199,7 +199,7 @@ TEST_P(Emulation, VotesOfABlock) {
   EXPECT_THAT(out, testing::Each(1));
 }
 
-// ---- What is not defined is refused with kernel, thread and line, and the next launch works.
+// ---- Undefined behaviour is reported with kernel, thread and line, and the next launch works.
 
 __global__ void divergent(int* out) {
   if (threadIdx.x < 16)  // NOLINT(bugprone-branch-clone): other lines
@@ -293,8 +293,8 @@ TEST(EmulationOrder, IsWhatWasAskedFor) {
   options() = before;
 }
 
-// ---- What the sanitizers find in kernels. The controls are the tests above. Each block has numbers of its
-// own in `out`, but for across_blocks().
+// ---- Kernels in which the sanitizers find errors. The controls are the tests above. Each block has separate
+// elements of `out`, except in across_blocks().
 
 __device__ int* of_block(int* out) { return out + blockIdx.x * blockDim.x; }
 

@@ -133,7 +133,7 @@ TEST_F(EmulatedStreams, ACaptureHasTheRulesOfTheRealOne) {
   ASSERT_EQ(cudaStreamWaitEvent(second_, event_), cudaSuccess);
   put("aside", second_, [] {});
   ends_with(cudaErrorStreamCaptureUnjoined);
-  // One that comes back, but goes on after that.
+  // One that joins, but continues after that.
   begin();
   cudaEventRecord(event_, first_);
   cudaStreamWaitEvent(second_, event_);

@@ -30,7 +30,7 @@ TEST_F(ExchangeCommands, GoRound) {
   const std::string card = read_text(folder() / "hf/README.md");
   for (const char* part : {"pipeline_tag: fill-mask", "12 steps on", "| validation_loss |", "[[phase]]"})
     EXPECT_THAT(card, HasSubstr(part));
-  EXPECT_THAT(card, testing::Not(HasSubstr(folder().string())));  // nobody else's folders
+  EXPECT_THAT(card, testing::Not(HasSubstr(folder().string())));  // no folder names of the user
   const ProgramResult imported = run_program({"import", in("hf"), "--output", in("back.h5")});
   ASSERT_EQ(imported.code, 0) << imported.output;
   const auto loss = [&](const std::string& model) {
@@ -50,8 +50,8 @@ TEST_F(ExchangeCommands, GoRound) {
   EXPECT_THAT(read_text(folder() / "small/modeling_comera.py"), HasSubstr("class ComeraForMaskedLM"));
 }
 
-// What was there before stays until the new export is whole, and files that are not an export's stay for
-// good.
+// The old content stays until the new export is complete, and files that do not belong to an export always
+// stay.
 TEST_F(ExchangeCommands, AnExportThatFailsLeavesWhatWasThere) {
   ASSERT_EQ(run_program({"export", in("run"), "--to", in("hf")}).code, 0);
   const std::string weights = read_text(folder() / "hf/model.safetensors");
@@ -67,7 +67,7 @@ TEST_F(ExchangeCommands, AnExportThatFailsLeavesWhatWasThere) {
   EXPECT_FALSE(fs::exists(in("new")));
   EXPECT_FALSE(fs::exists(in("new.partial")));
   EXPECT_FALSE(fs::exists(in("hf.partial")));
-  // What a kill has left is no hindrance; what is somebody's is.
+  // Leftovers of a kill do not matter; a user's files do.
   fs::create_directory(in("hf.partial"));
   std::ofstream(in("hf.partial/config.json")) << "{";
   ASSERT_EQ(run_program({"export", in("run"), "--to", in("hf/"), "--tensor-trains", "--overwrite"}).code, 0);

@@ -1,5 +1,5 @@
-// Models of every kind, written as Hugging Face's files and read back. That transformers says the same of
-// these files is checked by tests/oracle/check_exports.py.
+// Models of every kind, written as Hugging Face's files and read back. tests/oracle/check_exports.py checks
+// that transformers gives the same results for these files.
 #include "exchange/export_model.h"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ void shake(Model& model) {
   }
 }
 
-// float32 is what the files hold of models in double, whose weights and logits are large here.
+// The files contain float32 for models in double, whose weights and logits are large here.
 constexpr double most_difference = 1e-4;
 
 struct Case {
@@ -107,7 +107,7 @@ TEST_P(Export, SaysTheSameWhenItIsReadBack) {
     EXPECT_LT(exported.difference, most_difference);
     EXPECT_GT(exported.largest_logit, 0.1);
     EXPECT_EQ(std::filesystem::exists(folder / "modeling_comera.py"), exported.form == Form::comera);
-    if (exported.form == Form::comera)  // Trainer does not ask for losses divided by tokens
+    if (exported.form == Form::comera)  // Trainer does not need losses divided by tokens
       EXPECT_THAT(test::read_text(folder / "modeling_comera.py"), HasSubstr("accepts_loss_kwargs = False"));
     // Not only by the same code's word.
     const TransformersConfig read = read_config(folder.path());
@@ -196,7 +196,7 @@ TEST(ExportRefuses, TensorTrainsOfADenseModelAreRefused) {
   EXPECT_FALSE(std::filesystem::exists(folder / "new"));
 }
 
-// The largest difference must see what no comparison of numbers sees.
+// The largest difference must detect what no comparison of numbers detects.
 TEST(ExportRefuses, AnAnswerThatIsNotFiniteIsADifference) {
   EXPECT_EQ(largest_difference({{1, std::nan("")}}, {{1, 2}}), std::numeric_limits<double>::infinity());
   EXPECT_EQ(largest_difference({{std::nan("")}, {1}}, {{std::nan("")}, {1}}),

@@ -18,8 +18,8 @@
 
 namespace comera::exchange {
 
-// Small models that Hugging Face's transformers made (tests/oracle/make_transformers_models.py), with what
-// they said.
+// Small models made by Hugging Face's transformers (tests/oracle/make_transformers_models.py), with their
+// outputs.
 inline const std::filesystem::path models = TRANSFORMERS_MODELS;
 
 struct Said {
@@ -91,7 +91,7 @@ class Copy {
     return error;
   }
   Imported import() const { return import_model(path(), {}, path() / "out.h5"); }
-  // By how much what the imported model says differs from what transformers said of the original.
+  // The difference between the outputs of the imported model and those of the original in transformers.
   double difference() const {
     import();
     const LoadedModel loaded(path() / "out.h5", {}, {}, "cpu");

@@ -1,5 +1,4 @@
-// Models that Hugging Face's transformers made (tests/oracle/make_transformers_models.py), with what they
-// said.
+// Models made by Hugging Face's transformers (tests/oracle/make_transformers_models.py), with their outputs.
 #include "exchange/import_model.h"
 
 #include <gmock/gmock.h>
@@ -46,7 +45,7 @@ INSTANTIATE_TEST_SUITE_P(Exchange, Import,
                                          "roberta_mlm", "roberta_classes"),
                          [](const auto& tested) { return std::string(tested.param); });
 
-// The mean over one sequence of what the encoder gives.
+// The mean over one sequence of the encoder's output.
 std::vector<double> mean_of(const data::Sample& sample, const LoadedModel& loaded) {
   class One final : public data::SampleSource {
    public:
@@ -100,7 +99,7 @@ TEST(ImportedModel, KeepsItsLabels) {
   EXPECT_EQ(loaded.tokenizer.vocabulary(), 25);
 }
 
-// import, compact --error 0, export: nobody's logits change.
+// import, compact --error 0, export: the logits never change.
 TEST(ImportedModel, GoesRoundWithoutALoss) {
   for (const char* name : {"bert_mlm", "megatron_mlm", "bert_classes"}) {
     const TemporaryFolder folder;

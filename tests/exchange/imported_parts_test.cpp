@@ -1,4 +1,4 @@
-// What an import keeps beside the model itself: the pooler, the length of sequences; and what it says of the
+// What an import keeps besides the model itself (the pooler, the length of sequences), and its notes on the
 // rest.
 #include <gmock/gmock.h>
 
@@ -72,7 +72,7 @@ TEST(Pooler, OfAMaskedLanguageModelIsKeptToo) {
   EXPECT_EQ(pooler_of(copy.path() / "out.h5"), std::vector<double>(64, 0.25));
 }
 
-// transformers' RoBERTa classifier has a layer of its own instead.
+// transformers' RoBERTa classifier has a separate layer instead.
 TEST(Pooler, OfRobertaIsLeftOutAndSaid) {
   const Copy copy("roberta_mlm");
   copy.change_weights([](Weights& weights) {

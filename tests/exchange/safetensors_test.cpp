@@ -15,7 +15,7 @@ using test::error_of;
 using test::TemporaryFolder;
 using testing::HasSubstr;
 
-// A file with such a header, and so many bytes behind it.
+// A file with this header, followed by the given number of bytes.
 std::string file_of(const std::string& header, std::size_t bytes) {
   const std::uint64_t size = header.size();
   std::string file(sizeof size, '\0');
@@ -36,7 +36,7 @@ TEST(Safetensors, AreReadAsTheyWereWritten) {
   EXPECT_EQ(reader.read("a.weight"), (std::vector<double>{0.1F}));
   EXPECT_TRUE(reader.read("nothing").empty());
   EXPECT_THAT(error_of([&] { reader.read("c"); }), HasSubstr("its weights have no c"));
-  // Numbers begin where a float may lie.
+  // Values are aligned for floats.
   const std::string text = test::read_text(folder / "model.safetensors");
   std::uint64_t header = 0;
   std::memcpy(&header, text.data(), sizeof header);

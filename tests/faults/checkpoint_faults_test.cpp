@@ -1,5 +1,5 @@
-// A run's checkpoints while a third one is saved and the disk fails: docs/developer/testing.md says what is
-// promised.
+// A run's checkpoints while a third one is saved and the disk fails: docs/developer/testing.md lists the
+// guarantees.
 
 #include <gmock/gmock.h>
 
@@ -21,7 +21,7 @@ void save(const fs::path& folder, std::int64_t step) {
   directory.save(step, [&](CheckpointWriter& writer) { fill_sample(writer, static_cast<double>(step)); });
 }
 
-// What a checkpoint of that step says.
+// The content of that step's checkpoint.
 const std::string& expected(std::int64_t step) {
   static std::map<std::int64_t, std::string> contents;
   std::string& content = contents[step];
@@ -125,8 +125,8 @@ TEST(Faults, Checkpoints) {
   }
 }
 
-// HDF5 once kept a failure to itself: numbers that it writes only when a dataset is closed were lost, and the
-// save was reported to be good.
+// HDF5 once hid a failure: values that it writes only when a dataset is closed were lost, and the save was
+// reported as successful.
 TEST(Faults, EveryFailedWriteOfACheckpointIsReported) {
   const TemporaryFolder temporary;
   const fs::path folder = temporary / "run";
@@ -146,8 +146,8 @@ TEST(Faults, EveryFailedWriteOfACheckpointIsReported) {
   EXPECT_GT(count, 5);
 }
 
-// Nothing above is worth anything if a loss of power did not show what was left out: the same save without
-// syncs must lose checkpoints.
+// The tests above are worthless unless a power loss exposes omissions: the same save without syncs must lose
+// checkpoints.
 TEST(Faults, ThePowerLossFindsAMissingSync) {
   const TemporaryFolder temporary;
   const fs::path folder = temporary / "run", image = temporary / "image";

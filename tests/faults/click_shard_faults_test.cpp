@@ -1,4 +1,4 @@
-// The data of a log of clicks take the place of others while the disk fails.
+// The data of a click log replace others while the disk fails.
 
 #include <gmock/gmock.h>
 
@@ -15,8 +15,8 @@ using data::ClickEncoding;
 using data::ClickShardSet;
 using test::TemporaryFolder;
 
-// As 'comera clicks data' does it, with one encoding for the old data and another one for the new: two shards
-// for training and one held out.
+// As in 'comera clicks data', with one encoding for the old data and another for the new: two shards for
+// training and one held out.
 class ClickFaults : public testing::Test {
  protected:
   void write(bool after, const fs::path& output) {

@@ -28,7 +28,7 @@ struct Fault {
   Call call = Call::write;
   std::int64_t number = 0;           // of that call, from 1; beyond the last one: at the end, see finish()
   int code = 0;                      // errno
-  std::uint64_t seed = 0;            // of what a power loss leaves
+  std::uint64_t seed = 0;            // for the remains after a power loss
   std::filesystem::path image = {};  // where a power loss puts it
 };
 
@@ -48,8 +48,8 @@ class Injection {
   [[noreturn]] void lose_power();
 };
 
-// Runs `work` in a process of its own, with what it writes to the standard error; the exit status, or 128 +
-// the signal that ended it.
+// Runs `work` in a separate process, with its standard error; the exit status, or 128 + the signal that ended
+// it.
 struct Ended {
   int status = 0;
   std::string errors;
@@ -59,7 +59,7 @@ Ended run_forked(const std::function<int()>& work);
 // Descriptors that this process has open.
 int open_descriptors();
 
-// One more line for the table that is printed at the end: what was done, under which fault, and how it ended.
+// Adds a line to the table printed at the end: the work, the fault, and how it ended.
 void record(const std::string& work, const std::string& fault, const std::string& outcome);
 
 // How many faults of each sort: few in the ordinary tests, all with COMERA_FAULTS=all (ctest --preset

@@ -1,6 +1,6 @@
-// The functions of the C library that change files, as the program, libstdc++ and libhdf5 call them. What
-// goes through stdio (messages) does not come here. They ask the kernel directly, so that nothing has to
-// be looked up.
+// The functions of the C library that change files, as the program, libstdc++ and libhdf5 call them. Output
+// through stdio (messages) does not come here. They call the kernel directly, so that nothing has to be
+// looked up.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -90,7 +90,7 @@ class Visit {
   std::size_t bytes(std::size_t wanted) const {
     return action_ == Kind::short_write ? std::max<std::size_t>(wanted / 3, wanted > 0) : wanted;
   }
-  // Of the disk that loses its power, if that is what is being tried.
+  // For the disk that loses power, if that is being tested.
   template <class Note>
   void note(Note&& take) const {
     if (!active_ || !state->disk) return;

@@ -19,7 +19,7 @@ struct Plan {
   int code;
   int times;
 
-  // Whether the work can go on without the caller's hearing of it.
+  // Whether the work may continue without the caller noticing.
   bool harmless() const { return kind == Kind::short_write || kind == Kind::interrupted; }
   bool ends_process() const { return kind == Kind::killed || kind == Kind::power_loss; }
 };
@@ -45,7 +45,7 @@ inline const std::vector<Plan>& plans() {
       {"power loss (fsync)", Kind::power_loss, Call::sync, 0, 10},
       {"power loss (rename)", Kind::power_loss, Call::rename, 0, 6},
       {"power loss (unlink)", Kind::power_loss, Call::remove, 0, 6},
-      // After everything was reported to be done: what was not synced, renames among it, is gone.
+      // After everything was reported as done: unsynced changes, including renames, are gone.
       {"power loss (after)", Kind::power_loss, Call::close, 0, 8},
   };
   return all;

@@ -8,12 +8,12 @@
 
 namespace comera::faults {
 
-// What a strict file system may have on its disk: contents of files as they were when they were last synced,
-// and names as they were when their directory was; of what came later, any beginning of the changes of names,
-// and of a file's contents nothing, all, a part, or zeros.
+// The possible states of a strict file system's disk: contents of files as of their last sync, and names as
+// of their directory's last sync. Of later changes, any prefix of the changes of names, and of a file's
+// contents nothing, all, a part, or zeros.
 class Disk {
  public:
-  // What is there now is on the disk.
+  // The current content is on disk.
   explicit Disk(std::filesystem::path root);
 
   // To be called around every change of names, so that each state of a directory is seen.
@@ -23,7 +23,7 @@ class Disk {
   // The file of that name is about to lose it: its number may be used again.
   void forget(const std::filesystem::path& file);
 
-  // Writes what is left after a loss of power into `image`.
+  // Writes the remains after a power loss into `image`.
   void leave(const std::filesystem::path& image, std::uint64_t seed) const;
 
  private:
@@ -44,7 +44,7 @@ class Disk {
   std::map<std::uint64_t, std::int64_t> generations_;
   std::map<Identity, std::string> synced_;
   std::map<Identity, std::string> last_seen_;  // of files whose name was removed
-  // The states since the directory was synced, the first of which is on the disk.
+  // The states since the directory was synced; the first one is on disk.
   std::map<std::filesystem::path, std::vector<Names>> states_;
 };
 

@@ -1,4 +1,4 @@
-// A set of shards that takes the place of another while the disk fails.
+// A set of shards replaces another while the disk fails.
 
 #include <gmock/gmock.h>
 

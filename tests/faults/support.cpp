@@ -99,8 +99,8 @@ int open_descriptors() {
 
 }  // namespace comera::faults
 
-// libhdf5 forgets a small block of its own when a write fails that it postponed to the closing of a dataset.
-// Handles of ours that stayed open would be seen as open descriptors.
+// libhdf5 leaks a small block when a write fails that it postponed to the closing of a dataset. Leaked
+// handles of ours would show as open descriptors.
 extern "C" const char* __lsan_default_suppressions() {  // NOLINT(bugprone-reserved-identifier)
   return "leak:libhdf5";
 }

@@ -1,6 +1,6 @@
-// The program itself while the disk of a training run fails: its exit code and sentence, and that it goes on
-// afterwards to the same bits. Each run is a process of its own, so that this one never starts OpenMP's
-// threads, which do not survive a fork.
+// The program itself while the disk of a training run fails: its exit code and sentence, and a bit-exact
+// resume afterwards. Each run is a separate process, so that this one never starts OpenMP's threads, which do
+// not survive a fork.
 
 #include <gmock/gmock.h>
 
@@ -29,7 +29,7 @@ class TrainingFaults : public test::TrainingFixture {
   }
   fs::path last(const fs::path& run) const { return run / "checkpoints" / "step-00000012.h5"; }
 
-  // What is there of a run that a fault ended is whole, and the run goes on to the same end.
+  // The remains of a run ended by a fault are intact, and the run resumes to the same end.
   void expect_to_go_on(const fs::path& run, const fs::path& whole) {
     for (const std::int64_t step : checkpoint_steps(run / "checkpoints"))
       EXPECT_EQ(test::error_of([&] {
@@ -97,7 +97,7 @@ TEST_F(TrainingFaults, EndWithAReasonAndGoOnToTheSameBits) {
   }
 }
 
-// What a command has reported to be written survives a power failure.
+// Everything that a command has reported as written survives a power failure.
 TEST_F(TrainingFaults, CommandsLeaveWholeFiles) {
   const fs::path run = folder() / "run", out = folder() / "out", image = folder() / "image";
   const Ended trained = run_forked([&] { return train(run); });

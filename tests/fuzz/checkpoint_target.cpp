@@ -63,14 +63,14 @@ std::uint32_t checksum_of(const std::string& text, std::size_t begin, std::size_
   return storage::checksum(text.data() + begin, bytes);
 }
 
-// Gives changed bytes a fitting header: behind HDF5's part, which stays a sound file of HDF5, comes the
-// changed manifest, with the checksum that it asks for or another. Checksums of what HDF5 reads are never
-// mended: then HDF5's own parser is what would be tested (docs/developer/testing.md).
+// Gives changed bytes a matching header: after HDF5's part, which stays a valid HDF5 file, comes the changed
+// manifest, with a matching checksum or another. Checksums of what HDF5 reads are never repaired: that would
+// test HDF5's own parser (docs/developer/testing.md).
 std::string mend_file(const std::string& input, std::uint32_t random) {
   static const std::string whole = small_checkpoint();
   static const std::size_t manifest_at = [] {
     std::size_t at = whole.rfind(" /optimizer/core/m\n");
-    at = whole.rfind(" /model/core\n", at);  // records are in the order of their places
+    at = whole.rfind(" /model/core\n", at);  // records are in the order of their positions
     at = whole.rfind('\n', at);              // the line before: the structure's checksum
     return at - 8;
   }();
@@ -96,8 +96,7 @@ std::string mend_file(const std::string& input, std::uint32_t random) {
 const Vocabulary names = {{"/model/core", "/model/gate", "/optimizer/core/m", "/trainer", "/recipe", "/data"},
                           {"step", "loss", "toml", "steps_of_phase", "role", "ranks", "modes"}};
 
-// A sound HDF5 file with fitting checksums, in which the objects are as the bytes say, and so is the list of
-// tensors.
+// A valid HDF5 file with matching checksums, whose objects and list of tensors are determined by the bytes.
 void run_contents(Bytes input) {
   Choices choices(input);
   const std::uint8_t extra = choices.byte();

@@ -33,10 +33,10 @@ struct Vocabulary {
 // Whether nothing has that name yet, not even a link, which our own layer does not follow.
 bool lacks(const storage::hdf5::File& file, const std::string& name);
 
-// Writes an HDF5 file with a user block of 512 bytes in which HDF5 itself is sound, but what it holds is as
-// the choices say: datasets of any type, rank, size and layout, with or without numbers, attributes of any
-// kind, groups and links, under the names that the reader looks for. A dataset or attribute that exists stays
-// as it is, so that `finish` can add what is missing for a file to be read further.
+// Writes an HDF5 file with a user block of 512 bytes that is valid for HDF5, with content determined by the
+// choices: datasets of any type, rank, size and layout, with or without values, attributes of any kind,
+// groups and links, under the names that the reader looks for. An existing dataset or attribute is unchanged,
+// so that `finish` can add what is missing for a file to be read further.
 class DescribedFile {
  public:
   explicit DescribedFile(const std::string& path);
@@ -51,7 +51,7 @@ class DescribedFile {
     std::int64_t offset = 0;
     std::int64_t bytes = 0;
   };
-  // Datasets whose numbers lie in one piece.
+  // Datasets whose values are contiguous.
   std::vector<Place> contiguous() const;
 
   bool has(const std::string& object) const;
@@ -64,7 +64,7 @@ class DescribedFile {
   std::vector<std::string> datasets_;
 };
 
-// A file of this process in memory, as far as the system has such a place; removed at the end.
+// A memory file of this process, if the system provides one; removed at the end.
 const std::string& scratch_file();
 void write_scratch(std::string_view content);
 std::string read_scratch();

@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
 std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
                                     unsigned seed) {
   size = LLVMFuzzerMutate(data, size, max_size);
-  // One in eight stays as it is, so that what checksums refuse is tried as well.
+  // One in eight is unchanged, so that inputs rejected by checksums are tried as well.
   if (!target().mend || seed % 8 == 0) return size;
   const std::string mended = target().mend({reinterpret_cast<const char*>(data), size}, seed / 8);
   if (mended.size() > max_size) return size;

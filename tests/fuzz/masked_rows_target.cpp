@@ -8,7 +8,7 @@ namespace {
 constexpr std::int32_t vocabulary = 100;
 constexpr std::int64_t rows = 2, width = 6, most_targets = 3;
 
-// Every row through both ways of reading it; what is accepted holds together.
+// Reads every row in both ways; accepted content is consistent.
 void read_all() {
   refuses(scratch_file(), [] {
     const data::SpecialIds special;
@@ -70,8 +70,8 @@ const Vocabulary names = {{"/input_ids", "/input_mask", "/segment_ids", "/masked
                            "/masked_lm_ids", "/next_sentence_labels"},
                           {"any"}};
 
-// A sound HDF5 file: first what the bytes describe, then two sound rows of what is not there yet, or not
-// wanted, and single numbers of those changed.
+// A valid HDF5 file: first the content described by the bytes, then two valid rows of missing or unwanted
+// datasets, with single values changed.
 void run(Bytes input) {
   Choices choices(input);
   const std::uint8_t absent = choices.byte(), changes = choices.byte() % 8;

@@ -4,7 +4,7 @@
 namespace comera::fuzz {
 namespace {
 
-// A recipe's text; what follows a line "#--set" is overrides, one a line.
+// A recipe's text; after a line "#--set" follow overrides, one per line.
 constexpr std::string_view divider = "\n#--set\n";
 
 std::vector<std::string> lines_of(std::string_view text) {
@@ -17,8 +17,8 @@ std::vector<std::string> lines_of(std::string_view text) {
   return lines;
 }
 
-// Reads and validates; what is accepted comes back the same from the text that checkpoints keep of it, and
-// its model can be described without a surprise.
+// Reads and validates; an accepted recipe is the same when read back from its stored text, and its model can
+// be described without an error.
 void run(Bytes input) {
   const std::string_view all = text_of(input);
   const std::size_t at = all.find(divider);

@@ -1,4 +1,4 @@
-// The checked-in corpora of the fuzzers, among them what once went wrong, through the fuzzers' own functions.
+// The checked-in corpora of the fuzzers, including earlier failures, run through the fuzzers' functions.
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 
 namespace comera::fuzz {
 
-// What GoogleTest prints of a parameter.
+// GoogleTest's output for a parameter.
 void PrintTo(const Target& target, std::ostream* out) { *out << target.name; }
 
 namespace {

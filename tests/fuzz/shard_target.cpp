@@ -7,7 +7,7 @@
 namespace comera::fuzz {
 namespace {
 
-// Opens the scratch file and reads everything; what the reader accepts must hold together.
+// Opens the scratch file and reads everything; accepted content must be consistent.
 void read_all() {
   refuses(scratch_file(), [] {
     const data::ShardReader shard(scratch_file());
@@ -27,7 +27,7 @@ void read_all() {
   });
 }
 
-// The file's bytes as they are: what the seal refuses never reaches HDF5.
+// The file's bytes unchanged: content rejected by the seal never reaches HDF5.
 void run_file(Bytes input) {
   write_scratch(text_of(input));
   read_all();
@@ -52,18 +52,18 @@ std::string small_shard(bool more) {
 }
 
 std::vector<std::string> file_seeds() {
-  // The numbers come in chunks of 64 KiB; a fuzzer makes more of the first, structured part.
+  // The values come in chunks of 64 KiB; a fuzzer benefits more from the first, structured part.
   const std::string one = small_shard(false);
   return {one.substr(0, 4096), one.substr(0, 512), one.substr(512, 2048), "comera shard\nversion 2\n"};
 }
 
-// Gives changed bytes a seal, or a part of one, that fits them. Never so that HDF5 would be handed what it
-// did not write: then its own parser is what would be tested (docs/developer/testing.md).
+// Gives changed bytes a matching seal, or a part of one. Never so that HDF5 would get anything it did not
+// write: that would test its own parser (docs/developer/testing.md).
 std::string mend_file(const std::string& input, std::uint32_t random) {
   if (input.size() < storage::seal_bytes) return input;
   std::string file = input;
   if (random % 2 == 0)
-    file.resize(storage::seal_bytes);  // nothing behind the seal
+    file.resize(storage::seal_bytes);  // nothing after the seal
   else
     std::fill(file.begin() + storage::seal_bytes, file.end(), '\0');
   write_scratch(file);
@@ -75,7 +75,7 @@ const Vocabulary names = {{"/tokens", "/document_offsets", "/segment_ids", "/lab
                           {"format", "version", "tokenizer_hash", "vocabulary", "special_ids", "split",
                            "documents", "tokens", "index", "shards"}};
 
-// A sound HDF5 file with a fitting seal, in which the shard's objects are as the bytes say.
+// A valid HDF5 file with a matching seal, whose shard objects are determined by the bytes.
 void run_contents(Bytes input) {
   Choices choices(input);
   const std::uint8_t absent = choices.byte();

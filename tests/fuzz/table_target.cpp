@@ -46,12 +46,12 @@ void run(Bytes input) {
 
 std::vector<std::string> seeds() {
   using namespace std::string_literals;
-  // What `printf '1\t2\n3\t4\n' | gzip -n` gives.
+  // The output of `printf '1\t2\n3\t4\n' | gzip -n`.
   const std::string gzip =
       "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\x33\xe4\x34\xe2\x32\xe6\x34\xe1\x02\x00\xa8\x84\x7c\x35\x08"
       "\x00"
       "\x00\x00"s;
-  // The first byte says how a table is read. It stands alone where a hexadecimal digit follows.
+  // The first byte determines how a table is read. It is a separate literal if a hexadecimal digit follows.
   // NOLINTBEGIN(bugprone-suspicious-missing-comma)
   return {
       "\x18"

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-// What the fuzzers call (fuzzer.cpp) and what the ordinary tests call with the checked-in corpora
-// (replay_test.cpp). A target returns if the code under test did what it promises for these bytes, be it a
+// The interface for the fuzzers (fuzzer.cpp) and for the ordinary tests with the checked-in corpora
+// (replay_test.cpp). A target returns if the code under test behaves as promised for these bytes, with a
 // result or an Error of one line; anything else ends the process, so that a fuzzer keeps the bytes.
 namespace comera::fuzz {
 
@@ -16,7 +16,7 @@ using Bytes = std::span<const std::uint8_t>;
 struct Target {
   const char* name;  // also of its folder below corpus/
   void (*run)(Bytes input);
-  // Turns changed bytes into ones that get further, such as by mending checksums. Null: none. `random`
+  // Turns changed bytes into ones that get further, for instance by repairing checksums. Null: none. `random`
   // chooses among several ways.
   std::string (*mend)(const std::string& input, std::uint32_t random) = nullptr;
   // Small inputs to start from; a corpus's checked-in files add to them.
@@ -37,8 +37,8 @@ const Target& target_of(std::string_view name);
 // Prints the sentence and ends the process: a promise was broken.
 [[noreturn]] void broken(const std::string& sentence);
 
-// Calls `work`; what it may throw is an Error whose message is one line that contains `name`. Whether it
-// threw.
+// Calls `work`, which may only throw an Error whose message is one line that contains `name`. Returns whether
+// it threw.
 bool refuses(const std::string& name, void (*work)(void*), void* context);
 template <class Work>
 bool refuses(const std::string& name, Work&& work) {

@@ -40,7 +40,7 @@ struct Training {
         gradient);
     return harness.results().loss_sum;
   }
-  // With the norm of the gradient clipped, which must not see what is dead.
+  // With clipping of the gradient's norm, which must ignore pruned entries.
   double step(int number) {
     const double sum = loss(number, true);
     harness.inputs().targets = harness.results().target_count;
@@ -82,7 +82,7 @@ struct Training {
   PackedBatch batch;
 };
 
-// What dies in a model.
+// The entries to prune in a model.
 struct Pattern {
   std::string name;
   std::function<void(const Executioner&, const std::vector<RankedLayer>&)> kill;
@@ -143,7 +143,8 @@ class Compaction : public testing::TestWithParam<Case> {
   static EncoderConfig config(NormPlacement norm, OptimizerKind kind) {
     EncoderConfig config = small_config(true, std::get<0>(GetParam()), norm);
     config.tensorized.plan = std::get<1>(GetParam());
-    if (kind == OptimizerKind::galore) config.tensorized.head.reset();  // a dense matrix beside the trains
+    if (kind == OptimizerKind::galore)
+      config.tensorized.head.reset();  // a dense matrix besides the tensor trains
     return config;
   }
 };
@@ -199,7 +200,7 @@ TEST_P(Compaction, ChangesNothingOfTraining) {
       for (int number = 2; number < 5; ++number)
         EXPECT_NEAR(compacted.step(number) / masked.step(number), 1, 1e-11);
 
-      // The masked model has not revived what was dead: what is left of it is the compacted model.
+      // The masked model has not revived pruned entries: its live part is the compacted model.
       EXPECT_EQ(ranks_of(masked.live()), ranks_of(live));
       Training left(masked.compacted_config(), kind);
       masked.compacted().write(left.model.parameters(), left.states());
@@ -269,7 +270,7 @@ TEST(CompactedParametersOfAModel, GoIntoThatModelOnly) {
   Training fewer(config);
   EXPECT_THAT(message_of([&] { compacted.write(fewer.model.parameters(), fewer.states()); }),
               HasSubstr("the compacted model has no 'encoder.1.ffn.up.core.0'"));
-  // What is kept of a parameter in another form than its own cannot be cut with it.
+  // A state of another shape than its parameter cannot be compacted with it.
   std::vector<ParameterState> states = training.states();
   states.front() = {layers[2].cores[1], "basis", training.harness.tensor({2, 2}, DType::float64), false};
   EXPECT_THAT(
@@ -306,7 +307,7 @@ TEST(CompactedParametersOfAModel, AreTheSameBits) {
       states.push_back({id, "m", flat.slice(store.offset(id), store.info(id).shape)});
     return states;
   };
-  std::memset(kept.raw(), 0, kept.bytes());  // the gaps between tensors are nobody's
+  std::memset(kept.raw(), 0, kept.bytes());  // the gaps between tensors are unused
   CompactedParameters(from.parameters(), states_in(from.parameters(), values), layers, live)
       .write(to.parameters(), states_in(to.parameters(), kept));
   EXPECT_EQ(std::memcmp(to.parameters().values().raw(), values.raw(), values.bytes()), 0);

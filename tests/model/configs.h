@@ -30,8 +30,8 @@ inline EncoderConfig small_config(bool tensorized, HeadKind head = HeadKind::mlm
   return config;
 }
 
-// The same without some of its layers: of one block K, V and the first feed-forward layer, of the other all
-// that anybody sees.
+// The same without some of its layers: in one block K, V and the first feed-forward layer, in the other
+// everything that affects the output.
 inline EncoderConfig removed_config(HeadKind head = HeadKind::mlm, NormPlacement norm = NormPlacement::post) {
   EncoderConfig config = small_config(true, head, norm);
   for (const char* layer : {"encoder.0.attention.key", "encoder.0.attention.value", "encoder.0.ffn.up",

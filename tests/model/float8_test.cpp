@@ -52,7 +52,7 @@ Tensor activated(const Context& context, ArenaScope& scope, const Tensor& u, Act
   return y;
 }
 
-// The same operations with operands that are not rounded: what is left of 8 bits is how they are laid out.
+// The same operations without rounding of operands: only the layout of 8 bits is left.
 Backend without_rounding() {
   Backend backend = plain_backend();
   backend.compose<Float8LinearForward>(
@@ -180,7 +180,7 @@ TEST_P(Float8Models, AreCloseToTheExactModel) {
   }
 }
 
-// As users get it: attention between the halves of activations in bfloat16, by the quick kernels.
+// As users run it: attention between the factors, with bfloat16 activations and the optimised kernels.
 TEST(Float8QuickModels, AreCloseToTheExactModel) {
   for (const HeadKind head : {HeadKind::mlm, HeadKind::classification}) {
     EncoderConfig narrow = float8_config(head);
@@ -192,7 +192,7 @@ TEST(Float8QuickModels, AreCloseToTheExactModel) {
     EXPECT_NEAR(rounded.run(true) / loss, 1, 0.05);
     EXPECT_LT(gradient_error(rounded, exact), 0.5);
     EXPECT_GT(gradient_error(rounded, exact), 0.005);
-    // Scales of its own say that it was taken.
+    // The existence of its scales shows that it was used.
     const auto snapshot = rounded.model.float8()->snapshot();
     const Float8State::Layer fresh{.scale = std::vector<float>(Float8Slots::count, 1.F), .history = {}};
     for (const char* layer :
@@ -211,7 +211,7 @@ TEST(Float8DenseModels, AreCloseToTheExactModel) {
   EXPECT_GT(gradient_error(rounded, exact), 0.005);
 }
 
-// A width that is no multiple of 16 is computed in the type of activations.
+// A width that is not a multiple of 16 is computed in the type of activations.
 TEST(Float8DenseModels, LeaveOutWhatDoesNotFit) {
   World exact(small_config(false)), same(in_float8(small_config(false)));
   const double loss = exact.run(true);
@@ -234,11 +234,11 @@ TEST(Float8Scales, DelayedOnesComeFromTheStepBefore) {
   EXPECT_EQ(delayed.model.float8()->snapshot(), learnt);
   run(delayed.harness.context(), Fill{.x = delayed.model.parameters().gradients(), .value = 0});
   delayed.run(true);
-  // The same numbers again: what a step before has seen is what this one sees.
+  // The same numbers again: the previous step has seen what this one sees.
   EXPECT_LT(gradient_error(delayed, exact), 1.5 * gradient_error(current, exact));
 }
 
-// What a run saves and goes on from, and what a compacted model takes over.
+// State that a run saves and restores, and that a compacted model takes over.
 TEST(Float8Scales, AreRestored) {
   const EncoderConfig config = in_float8(float8_config(), Float8Config::Scaling::delayed);
   World first(config), second(config);
@@ -259,7 +259,7 @@ TEST(Float8Scales, AreRestored) {
   EXPECT_EQ(second.model.float8()->snapshot(), first.model.float8()->snapshot());
 }
 
-// Dead entries are zeros, which change neither a scale nor a sum.
+// Pruned entries are zeros, which change neither a scale nor a sum.
 TEST(Float8Scales, GoThroughCompactionAndRemovedLayers) {
   for (const auto& removed : removals) {
     SCOPED_TRACE(fmt::format("without {}", fmt::join(removed, ", ")));
@@ -290,7 +290,7 @@ TEST(Float8Scales, GoThroughCompactionAndRemovedLayers) {
       EXPECT_NEAR(less.run(true) / loss, 1, 1e-12);
       for (World* world : {&whole, &less}) world->next();
     }
-    if (!removed.empty()) continue;  // of what is zero nothing is learnt, and less has no such operands
+    if (!removed.empty()) continue;  // zero tensors have no history, and fewer layers have such operands
     const Float8State::Snapshot expected = whole.model.float8()->snapshot();
     for (const auto& [layer, state] : less.model.float8()->snapshot())
       EXPECT_EQ(state.scale, expected.at(layer).scale) << layer;

@@ -51,7 +51,7 @@ void expect_gradients(const EncoderConfig& config,
 
 TEST_P(WholeModel, GradientsAgreeWithCentralDifferences) { expect_gradients(config()); }
 
-// The same without layers of the last block, which computes what the head reads alone.
+// The same without layers of the last block, which computes only what the head reads.
 TEST(RemovedFromTheLastBlock, GradientsAgreeWithCentralDifferences) {
   for (const HeadKind head : {HeadKind::mlm, HeadKind::classification})
     for (const NormPlacement norm : {NormPlacement::post, NormPlacement::pre})
@@ -68,8 +68,7 @@ TEST(LowRankModel, GradientsAgreeWithCentralDifferences) {
     }
 }
 
-// The same of adapters, and of what else is trained beside them, after a merge and an update that followed
-// it.
+// The same for adapters, and for everything else trained with them, after a merge and a following update.
 TEST(LteModel, GradientsAgreeWithCentralDifferences) {
   for (const HeadKind head : {HeadKind::mlm, HeadKind::classification})
     for (const NormPlacement norm : {NormPlacement::post, NormPlacement::pre}) {
@@ -93,7 +92,7 @@ TEST(LteModel, GradientsAgreeWithCentralDifferences) {
     }
 }
 
-// The same for a head that compares sequences by twos, of which an odd number has room.
+// The same for a head that compares pairs of sequences, with an odd capacity.
 TEST(PairsOfSequences, GradientsAgreeWithCentralDifferences) {
   for (const HeadKind head : {HeadKind::classification, HeadKind::regression})
     for (const Pooling pooling : {Pooling::first, Pooling::mean}) {
@@ -187,7 +186,7 @@ INSTANTIATE_TEST_SUITE_P(OtherPositions, WholeModel,
                                           testing::Values(Positions::rotary, Positions::relative)),
                          name_of_case);
 
-// A dry run measures just what a real run needs, and a step allocates nothing.
+// A dry run measures exactly what a real run needs, and a step allocates nothing.
 TEST(Memory, DryRunMeasuresTheArena) {
   Model model(small_config(true), host_allocator(), true);
   model.parameters().initialize(1);

@@ -14,7 +14,7 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-// Every layer has ranks of its own, those of a group too.
+// Every layer has its own ranks, even within a group.
 EncoderConfig uneven_config(HeadKind head) {
   EncoderConfig config = small_config(true, head);
   config.tensorized.ranks = {

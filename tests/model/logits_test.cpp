@@ -18,7 +18,7 @@ struct Judged {
   double correct = 0;  // targets with the largest logit
 };
 
-// What logits say of a batch's targets, and what the loss itself says.
+// The loss of a batch's targets computed from the logits, and the loss itself.
 struct Both {
   Judged by_logits, by_loss;
 };
@@ -59,8 +59,8 @@ void expect_equal(const Both& both, double tolerance) {
   EXPECT_EQ(both.by_logits.correct, both.by_loss.correct);
 }
 
-// The loss is the cross-entropy of the softmax of the logits: of every kind of embedding, and without the
-// rows that pad a tensor-train matrix (29 ids in 32 rows).
+// The loss is the cross-entropy of the softmax of the logits: for every kind of embedding, and without the
+// padding rows of a tensor-train matrix (29 ids in 32 rows).
 TEST(Logits, GiveTheLoss) {
   for (const bool tensorized : {false, true})
     for (const NormPlacement norm : {NormPlacement::post, NormPlacement::pre}) {
@@ -74,7 +74,7 @@ TEST(Logits, GiveTheLoss) {
     }
 }
 
-// A table that is rebuilt in several pieces, the last of which is not whole.
+// A table that is rebuilt in several parts, the last of which is incomplete.
 TEST(Logits, OfALargeVocabulary) {
   EncoderConfig config = small_config(true);
   config.hidden = 64, config.heads = 2, config.ffn = 64;

@@ -65,7 +65,7 @@ TEST_F(LteAndDense, EvaluationSeesTheWeightsOnly) {
   EXPECT_GT(std::abs(loss(adapted_, true) - loss(dense_, true)), 1e-3);
 }
 
-// Then training sees the weights too, and they are what a dense model is given.
+// Afterwards training uses the weights too, and a dense model gets the same ones.
 TEST_F(LteAndDense, AMergeMakesThemTheSame) {
   const double before = loss(dense_, false);
   move_adapters();

@@ -56,7 +56,7 @@ TEST(HeadSlopes, OfEveryFourHeadsOneLooksBackAndOneAhead) {
 EncoderConfig config_with(Positions positions, bool tensorized) {
   EncoderConfig config = small_config(tensorized);
   config.positions = positions;
-  // Attention of ranks below the head's size goes between the halves.
+  // Attention with ranks below the head size is computed between the factors.
   if (tensorized) config.tensorized.attention->ranks = {3, 3, 3};
   return config;
 }
@@ -80,7 +80,7 @@ TEST(RotaryTurns, TheSlowestPairTurnsAsTheRecipeSays) {
   }
 }
 
-// A device whose memory is the host's: what is sent to it is counted.
+// A device whose memory is the host's: counts uploads.
 class FarAllocator final : public Allocator {
  public:
   explicit FarAllocator(bool full) : Allocator({DeviceKind::cuda, 0}), full_(full) {}
@@ -125,7 +125,7 @@ TEST(RotaryTurns, WithoutMemoryItIsSaidWhatHelps) {
           testing::HasSubstr("--length"), testing::Not(testing::HasSubstr("tokens_per_micro_batch")))));
 }
 
-// A dense encoder's output for one sequence of these tokens, the first of which is at position `first`.
+// A dense encoder's output for one sequence of these tokens, starting at position `first`.
 std::vector<double> encoded(const EncoderConfig& config, const std::vector<std::int32_t>& tokens, int first) {
   Model model(config, host_allocator(), false);
   model.parameters().initialize(11);
@@ -185,7 +185,7 @@ TEST(Positions, OnlyLearnedOnesHaveParameters) {
 
 TEST(Positions, RotaryHeadsMustBePairs) {
   EncoderConfig config = config_with(Positions::rotary, false);
-  config.heads = 4;  // of 3 numbers
+  config.heads = 4;  // of 3 elements
   try {
     config.validate();
     FAIL();

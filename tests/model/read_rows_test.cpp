@@ -20,7 +20,7 @@ std::vector<double> rows_of(const std::vector<double>& all, const RowList& list,
   return rows;
 }
 
-// What a head reads of the encoder's output, computed with all rows and alone, which the last block does; and
+// The rows of the encoder's output that a head reads, computed with all rows and alone by the last block; and
 // the first tokens' vectors.
 void expect_same_rows(const EncoderConfig& config, const Backend& backend, double tolerance) {
   Model model(config, host_allocator(), false);
@@ -65,7 +65,7 @@ TEST(ReadRows, AreComputedAloneAsWithAllOthers) {
     }
 }
 
-// Nothing is masked, and there is no sequence: losses and gradients of nothing are 0.
+// Nothing is masked, and there is no sequence: losses and gradients are 0.
 TEST(ReadRows, MayBeNone) {
   for (const HeadKind head : {HeadKind::mlm, HeadKind::classification})
     for (const bool tensorized : {false, true}) {

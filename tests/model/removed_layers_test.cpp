@@ -95,7 +95,7 @@ class RemovedLayers : public testing::TestWithParam<Case> {
     EncoderConfig config = small_config(true, head, norm);
     config.tensorized.plan = plan;
     config.positions = positions;
-    // Attention of ranks below the head's size goes between the halves.
+    // Attention with ranks below the head size is computed between the factors.
     if (plan == PlanKind::automatic) config.tensorized.attention->ranks = {3, 3, 3};
     return config;
   }

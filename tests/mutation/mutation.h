@@ -4,15 +4,15 @@
 namespace comera::mutation {
 
 inline constexpr int most_places = 4096;
-extern int barrier, bound, distance;        // the place of the mistake, -1: none; how far the bound is moved
-extern bool listing, reached[most_places];  // which places are come by, if they are to be listed
+extern int barrier, bound, distance;        // the index of the mistake, -1: none; how far the bound is moved
+extern bool listing, reached[most_places];  // which indices are reached, for listing
 
-// Whether the barrier at that place is there.
+// Whether the barrier with this index is kept.
 inline bool kept(int place) {
   if (listing) reached[place] = true;
   return place != barrier;
 }
-// What the bound at that place is moved by.
+// By how much the bound with this index is moved.
 inline int shift(int place) {
   if (listing) reached[place] = true;
   return place == bound ? distance : 0;

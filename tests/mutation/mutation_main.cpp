@@ -1,6 +1,6 @@
-// The tests of emulated operations with a mistake in the kernels: COMERA_MUTANT=17 leaves the barrier at
-// place 17 out, 17+ and 17- move the bound there. Without it COMERA_REACHED=FILE lists which places each test
-// reaches: its name, milliseconds, and the places.
+// The tests of emulated operations with a mistake in the kernels: COMERA_MUTANT=17 removes barrier 17, 17+
+// and 17- move bound 17. Without it COMERA_REACHED=FILE lists which mutation points each test reaches: its
+// name, milliseconds, and the points.
 
 #include <gtest/gtest.h>
 

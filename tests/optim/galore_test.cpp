@@ -74,7 +74,7 @@ TEST(Galore, StatesOfDenseMatricesAreThoseOfTheirSubspaces) {
         << state.name;
 }
 
-// Where ranks die, cores and gates lie in the moments as among the parameters.
+// For pruning, moments of cores and gates have the same offsets as the parameters.
 TEST(Galore, MomentsOfCoresAndGatesLieAsTheyDo) {
   const Matrices all;
   const Optimizer::Moments moments = all.optimizer->moments();
@@ -98,7 +98,7 @@ TEST(Galore, TakesLessMemoryThanAdamOfTheSameModel) {
   EXPECT_LT(galore, adam * 2 / 3);
 }
 
-// Whatever process finds it: each does its share, and the sum is what one alone finds.
+// Independent of the process: each does its share, and the sum equals the result of one alone.
 TEST(Galore, SharesOfProcessesSumToTheWhole) {
   const Matrices alone;
   const Values whole = read_tensor(alone.optimizer->refresh(0, 1));
@@ -127,7 +127,7 @@ TEST(Galore, SubspacesAreOrthonormalAndFoundAnewAfterTheGap) {
     }
 }
 
-// A gradient of which no subspace can be found leaves the former one.
+// A gradient without a computable subspace keeps the previous one.
 TEST(Galore, AGradientThatIsNotFiniteOrZeroLeavesTheSubspace) {
   const Matrices all;
   all.optimizer->refresh(0, 1);
@@ -170,7 +170,7 @@ TEST(Galore, SubspacesDoNotDependOnThreads) {
   EXPECT_EQ(found[2], found[0]);
 }
 
-// Moments stay when a subspace is found anew, so that its vectors must not turn round.
+// Moments are kept when a subspace is recomputed, so its vectors must not flip.
 TEST(Galore, ASubspaceOfTheSameGradientIsTheSame) {
   const Matrices all;
   all.optimizer->refresh(0, 1);

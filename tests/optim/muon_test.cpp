@@ -36,7 +36,7 @@ class OneMatrix {
   Values matrix() const { return read_tensor(store_.value(matrix_)); }
   Values vector() const { return read_tensor(store_.value(vector_)); }
   void set(const Values& values) const { write_tensor(store_.value(matrix_), values); }
-  // What a step with this gradient adds to the matrix.
+  // The update of the matrix by a step with this gradient.
   Values step(const Values& gradient, double rate) {
     const Values before = matrix();
     write_tensor(store_.gradient(matrix_), gradient);
@@ -139,7 +139,7 @@ TEST(MuonUpdate, IsNearlyOrthogonal) {
   }
 }
 
-// The gradient's length says nothing, nor do rows and columns of zeros.
+// The gradient's length has no effect, nor do rows and columns of zeros.
 TEST(MuonUpdate, KnowsNothingOfLengthsAndZeros) {
   const Values start = normal_values(12, 1), gradient = normal_values(12, 2);
   OneMatrix one(3, 4), scaled(3, 4), padded(5, 6);
@@ -170,8 +170,8 @@ TEST(MuonUpdate, WithoutAGradientIsNothing) {
   EXPECT_GT(norm(one.step(Values(9), 0.01)), 0.01) << "the momentum goes on";
 }
 
-// What a model's layers say: hidden matrices are Muon's, whether dense or cores; embeddings, biases, norms,
-// gates and a classifier are AdamW's.
+// Assigned by a model's layers: hidden matrices are Muon's, whether dense or cores; embeddings, biases,
+// norms, gates and a classifier are AdamW's.
 TEST(MuonUpdate, IsOfHiddenMatrices) {
   for (const bool tensorized : {true, false}) {
     const EncoderConfig config = small_config(tensorized, HeadKind::classification);

@@ -1,4 +1,4 @@
-// The objectives of rank adaptation, and the death of gates, on trains of a store.
+// The objectives of rank adaptation, and the pruning of gates, on tensor trains in a store.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace comera::test {
 namespace {
 
-// A TTM, an attention's value and output, and one more layer, some of whose entries are dead.
+// A TTM, an attention's value and output, and one more layer, with some pruned entries.
 class RankObjectives : public testing::Test {
  protected:
   RankObjectives() {
@@ -59,7 +59,7 @@ class RankObjectives : public testing::Test {
     std::fill_n(behind.data<double>() + entry * slice, slice, 0.0);
   }
   std::int64_t rank(int layer, int bond) const { return store_.info(layers_[layer].gates[bond]).shape[0]; }
-  // What entries are ordered by.
+  // The importance by which entries are ordered.
   double own_importance(int layer, int bond, std::int64_t entry, RankOrder order) {
     const double d = std::abs(gate(layer, bond, entry));
     return order == RankOrder::magnitude ? d : d * std::sqrt(square(layer, bond, entry));
@@ -166,8 +166,8 @@ class RankObjectives : public testing::Test {
     const auto values = read_tensor(store_.value(gate));
     return std::ranges::max_element(values, {}, [](double d) { return std::abs(d); }) - values.begin();
   }
-  // Of the gradient that descend() left, divided by the targets, against a function of the parameters.
-  // Entries that are dead must have none.
+  // Compares the gradient left by descend(), divided by the targets, with that of a function of the
+  // parameters. Pruned entries must have none.
   double gradient_error(const std::function<double()>& objective) {
     double worst = 0;
     for (const RankedLayer& layer : layers_) {
@@ -341,14 +341,14 @@ TEST_F(RankObjectives, TheLossKeepsItsWeight) {
   }
 }
 
-// With smallest_first only entries that must die for the target are pulled with full weight.
+// With smallest_first, only entries that must be pruned for the target get the full penalty.
 TEST_F(RankObjectives, TheSmallestArePulled) {
   RankStageOptions options = late(0.5 * size(true));
   options.objective.relative_size = false;
   harness_.inputs().rank_urgency = 5;
   descend(options);
   std::vector<double> pulled, spared;
-  const double full = 5 * 10.1, rest = 0.1;  // the urgency is for those that have to die
+  const double full = 5 * 10.1, rest = 0.1;  // the urgency applies to those that have to be pruned
   const auto slope = [&](int layer, int bond) {
     const auto sums = l1(layers_[layer], false);
     return (sums[bond] * modes_of(layers_[layer].cores[bond]) +
@@ -432,7 +432,7 @@ TEST_F(RankObjectives, ALateStageTakesNoMoreThanItsTargetAsksFor) {
   }
 }
 
-// Of the loss's own gradient: what is added for the penalties does not count, nor a step that is skipped.
+// From the loss's own gradient: penalties do not count, nor does a skipped step.
 TEST_F(RankObjectives, ImportanceIsTheAverageOfSquaredDerivatives) {
   const RankAdaptation ranks(store_, layers_, units_, early(0.7, 0.4), *importance_);
   std::vector<double> expected(importance_->values().elements(), 0);
@@ -503,7 +503,7 @@ TEST_F(RankObjectives, TheLeastImportantAreTakenFirst) {
   EXPECT_NEAR(prune(options).size_left, expected, 1e-12);
 }
 
-// What has not to die yet is neither pulled nor killed, however small it is.
+// Entries that need not be pruned yet are neither penalised nor pruned, however small they are.
 TEST_F(RankObjectives, ALateStageTakesNoMoreThanIsDueNow) {
   const double s = size(true);
   RankStageOptions options = late(0.3 * s);

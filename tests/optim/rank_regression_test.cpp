@@ -1,5 +1,5 @@
-// Whether training finds ranks that are known: y = x W*, W* a tensor train of ranks 3, 5, 3, learnt by
-// y = (x + x V) W with trains of more than twice these ranks. V is superfluous.
+// Whether training finds known ranks: y = x W*, W* a tensor train of ranks 3, 5, 3, fitted by y = (x + x V) W
+// with tensor trains of more than twice these ranks. V is superfluous.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 
 namespace comera::test {
 
-// What a fixture is computed with, and how close it must come.
+// The arithmetic for a fixture, and the required accuracy.
 struct Arithmetic {
   const char* name;
   const Backend& (*backend)();

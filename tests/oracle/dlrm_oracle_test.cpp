@@ -126,7 +126,7 @@ class DlrmOracle : public testing::TestWithParam<Case> {
     return values;
   }
 
-  // Room to spare for every step's batch.
+  // More than enough for every step's batch.
   ClickCapacity capacity() const {
     ClickCapacity capacity{.examples = 0, .numbers = model_.config().numbers, .tables = {}};
     for (const DlrmConfig::Table& table : model_.config().tables)
@@ -177,7 +177,7 @@ class DlrmOracle : public testing::TestWithParam<Case> {
     EXPECT_LT(error, GetParam().arithmetic.tolerance) << what << ' ' << where;
   }
 
-  // Of every parameter by itself. `part` is what the model has of it, `expected` what the fixture has.
+  // For each parameter. `part` is the model's value, `expected` the fixture's.
   template <class Part, class Expected>
   void expect_parameters_near(const std::string& what, Part&& part, Expected&& expected) {
     double otherwise = 0;

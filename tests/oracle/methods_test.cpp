@@ -35,7 +35,7 @@ std::vector<double> transposed(const std::vector<double>& matrix, std::int64_t c
 
 constexpr double tolerance = 1e-10;
 
-// One layer with tanh behind it, in double, trained as make_methods_fixture.py trains it.
+// One layer followed by tanh, in double, trained as in make_methods_fixture.py.
 class Methods : public testing::Test {
  protected:
   Methods() : harness_(plain_backend()) {
@@ -45,7 +45,7 @@ class Methods : public testing::Test {
   double number(const char* key) const { return fixture_.at(key); }
   std::int64_t size(const char* key) const { return fixture_.at(key); }
 
-  // names: what the fixture calls the layer's parameters. W of the fixture is the layer's transposed.
+  // names: the fixture's names of the layer's parameters. W of the fixture is the layer's transposed.
   void expect_the_same(const char* method, const LinearForm& form,
                        const std::map<std::string, std::string>& names) {
     const Json& expected = fixture_.at(method);

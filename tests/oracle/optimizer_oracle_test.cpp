@@ -14,7 +14,7 @@
 #include "tests/support/harness.h"
 #include "tests/support/largest.h"
 
-// LAMB and GaLore against make_optimizer_fixture.py, which NumPy ran: all numbers after every update.
+// LAMB and GaLore against make_optimizer_fixture.py, computed with NumPy: all values after every update.
 namespace comera::test {
 namespace {
 

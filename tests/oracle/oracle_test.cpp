@@ -140,7 +140,7 @@ TEST_P(Oracle, HiddenStates) {
   expect_near(std::span(hidden).first(oracle_.hidden.size()), oracle_.hidden, "hidden states");
 }
 
-// Logits over a vocabulary never exist: their loss and gradients speak for them.
+// Logits over a vocabulary never exist as a whole: their loss and gradients are compared instead.
 class ClassificationOracle : public Oracle {};
 
 TEST_P(ClassificationOracle, Logits) {

@@ -1,6 +1,6 @@
-// What ids a tokenizer gives the lines of a file, or its texts, if each ends with a zero byte, for comparison
-// with another program: check_tokenizer_json.py. Writes a line of ids for each, and, if a folder is given,
-// the tokenizer as Hugging Face's transformers take it.
+// Prints a tokenizer's ids for the lines of a file, or for its texts if each ends with a zero byte, for
+// comparison with another program: check_tokenizer_json.py. Writes a line of ids for each and, if a folder is
+// given, the tokenizer in the format of Hugging Face's transformers.
 #include <fstream>
 #include <iterator>
 #include <sstream>

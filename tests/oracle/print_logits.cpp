@@ -1,6 +1,6 @@
-// What a model says of given texts, for comparison with other programs: check_exports.py. A text per line; of
-// two texts, a tab between them. Writes a safetensors file with ids, type ids, and logits: of the first, the
-// last and every seventh position of a masked-language model, or of the sequence.
+// A model's outputs for given texts, for comparison with other programs: check_exports.py. One text per line;
+// for two texts, a tab between them. Writes a safetensors file with ids, type ids, and logits: of the first,
+// the last and every seventh position of a masked-language model, or of the sequence.
 #include <fmt/format.h>
 
 #include <fstream>

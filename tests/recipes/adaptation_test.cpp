@@ -83,7 +83,7 @@ TEST(Adaptation, IsReadAndWrittenAgain) {
   EXPECT_EQ(parse_recipe(sample, "r.toml").phases[0].objective, PhaseObjective::fixed);
 }
 
-// What the preset says stands beside what is given, as a comment: read again, it is still the preset's.
+// The preset's values are written beside the given ones as comments: read again, they are still the preset's.
 TEST(Adaptation, AResolvedRecipeSaysThePresetsConstants) {
   const std::string text = to_toml(parse_recipe(late, "r.toml"));
   for (const char* line : {"\nbeta = 0.25\n", "\n# threshold = 0.01\n", "\n# urgency = 30.0\n",
@@ -95,7 +95,7 @@ TEST(Adaptation, AResolvedRecipeSaysThePresetsConstants) {
   EXPECT_EQ(parse_recipe(to_toml(bare), "again.toml"), bare);
 }
 
-// A checkpoint's recipe cannot be mended: what its phases never look at is left out.
+// A checkpoint's recipe cannot be corrected: keys that its phases do not use are dropped.
 TEST(Adaptation, AStoredRecipeLosesWhatIsIdle) {
   const Recipe stored = parse_stored_recipe(late + "gamma = 1\n", "c.h5");
   EXPECT_FALSE(stored.phases[0].adaptation->gamma);
@@ -129,7 +129,7 @@ TEST(Adaptation, OverridesReplaceWhatContradictsThemInTheFile) {
       parse_recipe(more, "r.toml", {"phase.0.adaptation.target_size=3kB"}).phases[0].adaptation->target_of);
   for (const char* at_once : {"phase.0.adaptation.shrink_share=0", "phase.0.adaptation.preset=reference"})
     EXPECT_FALSE(parse_recipe(more, "r.toml", {at_once}).phases[0].adaptation->urgency) << at_once;
-  // Not what overrides say themselves.
+  // But not those set by overrides.
   EXPECT_THAT(refusal(late, {"phase.0.adaptation.gamma=1", "phase.0.objective=fixed"}),
               HasSubstr("is for a phase that adapts ranks"));
   EXPECT_THAT(refusal(late, {"phase.0.adaptation.target_ratio=0.1", "phase.0.objective=regularize"}),
@@ -147,7 +147,7 @@ TEST(Adaptation, MistakesAreNamedWithTheirPlace) {
               HasSubstr("\"3 parsecs\" is no size"));
   EXPECT_THAT(refusal(late, {"phase.0.adaptation.thresold=0.1"}), HasSubstr("did you mean 'threshold'"));
   EXPECT_THAT(refusal(late, {"phase.0.adaptation.preset=paper"}), HasSubstr("needs a target_loss"));
-  // What would do nothing.
+  // Keys without effect.
   EXPECT_THAT(refusal(late + "gamma = 1\n"),
               HasSubstr("phase.0.adaptation.gamma is for regularize phases only"));
   const std::string early = sample + "objective = \"regularize\"\n[phase.adaptation]\n";

@@ -149,7 +149,7 @@ TEST(OldNames, BesideTheNewOneAreRefused) {
                                         "micro_batches_per_step, which is there, too; remove one of them")));
 }
 
-// An old name at another place is no key at all.
+// An old name in another section is not a key.
 TEST(OldNames, AreThoseOfTheirSectionOnly) {
   EXPECT_THAT([] { static_cast<void>(parse_recipe(encoder, "r.toml", {"model.packs_per_step=3"})); },
               testing::ThrowsMessage<UsageError>(HasSubstr("packs_per_step")));

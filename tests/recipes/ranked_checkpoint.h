@@ -64,7 +64,7 @@ inline LayerRanks start_ranks() {
   return ranks;
 }
 
-// A layer with dead ranks, one with a dead bond.
+// A layer with pruned ranks, one with a fully pruned bond.
 inline std::map<std::string, std::int64_t> some_dead() {
   return {{"encoder.0.attention.query.gate.0", 3},
           {"encoder.0.attention.query.gate.1", 6},

@@ -1,4 +1,4 @@
-// Every way of getting a recipe wrong is answered by one sentence with the place.
+// Every error in a recipe is reported by one sentence with the position.
 
 #include <gmock/gmock.h>
 
@@ -25,7 +25,7 @@ TEST(RecipeErrors, WholeSentences) {
             "r.toml:16:10: phase.0.length = 64 is longer than model.max_positions = 32");
 }
 
-// What only an encoder has is refused in a click model's recipe, and the other way round.
+// Encoder-only keys are rejected in a click model's recipe, and vice versa.
 TEST(RecipeErrors, AClickModelIsNoEncoder) {
   const std::string clicks =
       "[dlrm]\nwidth = 4\ntop = [8]\n[[phase]]\nname = \"a\"\nexamples_per_micro_batch = 16\nsteps = 5\n"
@@ -133,7 +133,7 @@ TEST(RecipeErrors, DeepNestingIsRefusedBeforeItIsParsed) {
   EXPECT_THAT(refusal("x = " + repeated("{a.b = ", 50000)),
               testing::HasSubstr("lists and tables nest deeper"));
   EXPECT_THAT(refusal("x = " + repeated("[", 50000)), testing::HasSubstr("lists and tables nest deeper"));
-  // A string may end with quotes of its own, before those that end it.
+  // A string may end with quotes that belong to it, before those that end it.
   for (const char* quotes : {"\"\"\"a\"\"\"\"", "\"\"\"a\"\"\"\"\"", "'''a''''", "'''a'''''"})
     EXPECT_THAT(refusal(std::string("model = {x = ") + quotes + ", a" + deep + " = 1}"),
                 testing::HasSubstr("nest deeper"))
@@ -305,7 +305,7 @@ TEST(RecipeErrors, APrefixIsRefusedInOneSentenceUnlessOnlyDefaultsAreMissing) {
     EXPECT_THAT(said, testing::StartsWith("r.toml:")) << "after " << length << " bytes";
     EXPECT_EQ(said.find('\n'), std::string::npos) << said;
   }
-  // The first sections alone are no recipe; what follows a phase's required keys has defaults.
+  // The first sections alone are not a recipe; everything after a phase's required keys has defaults.
   EXPECT_GT(refused, static_cast<int>(sample.size()) / 2);
   EXPECT_GT(accepted, 0);
 }

@@ -31,8 +31,7 @@ TEST(RecipeFiles, SixEncoderHasThePapersSize) {
   EXPECT_EQ(config.head, HeadKind::classification);
 }
 
-// The same encoder but for positions and where its vector comes from; what compares two texts is four times
-// as wide.
+// The same encoder except for positions and pooling; the head that compares two texts is four times as wide.
 TEST(RecipeFiles, SixEncoderForPairsHasTheSameLayers) {
   const EncoderConfig paper = encoder_config(delivered("six_encoder_mnli.toml"));
   const EncoderConfig pairs = encoder_config(delivered("six_encoder_pairs.toml"));
@@ -58,7 +57,7 @@ TEST(RecipeFiles, CodeBertHasTwoPhasesOfWhichTheSecondCompresses) {
   }
 }
 
-// What comera plan advises for two hours of two cores, in the shapes that it makes.
+// The advice of comera plan for two hours of two cores, in the shapes that it makes.
 TEST(RecipeFiles, SmallIsASizeThatPlanKnows) {
   const Recipe small = delivered("codebert_small.toml");
   EXPECT_EQ(small.run.max_hours, 2.0);
@@ -80,7 +79,7 @@ TEST(RecipeFiles, GlueSmallIsAsWideAsBertMini) {
   EXPECT_EQ(recipe.phases[1].length, 128);  // that of glue.toml
 }
 
-// The published heights, each with a row more, and layers (Naumov et al., 2019; 540 million numbers).
+// The published heights, each with one row more, and layers (Naumov et al., 2019; 540 million parameters).
 TEST(RecipeFiles, CriteoKaggleIsThePublishedModel) {
   const Recipe recipe = delivered("dlrm_criteo_kaggle.toml");
   const DlrmConfig config = dlrm_config(recipe);
@@ -96,14 +95,14 @@ TEST(RecipeFiles, CriteoKaggleIsThePublishedModel) {
   EXPECT_NO_THROW(dlrm_config(delivered("dlrm_small.toml"), 13, {100, 20}));
 }
 
-// Heights are no modes, whose product has a limit: that of these is more than a double holds.
+// Heights are not modes, whose product is limited: the product of these exceeds a double.
 TEST(RecipeFiles, AModelMayHaveManyTables) {
   Recipe recipe = delivered("dlrm_small.toml");
   recipe.dlrm->tables.assign(100, 300000);
   EXPECT_EQ(parse_recipe(to_toml(recipe), "again"), recipe);
 }
 
-// The paper: 355 million numbers, 4.23 times more than the tensor trains with the dense embedding.
+// The paper: 355 million parameters, 4.23 times more than the tensor trains with the dense embedding.
 TEST(RecipeFiles, LargeHasThePapersRatio) {
   const EncoderConfig config = encoder_config(delivered("codebert_large.toml"));
   EXPECT_FALSE(config.tensorized.embedding);

@@ -27,7 +27,7 @@ TEST(RecipeRanks, AreReadAndWritten) {
   EXPECT_EQ(encoder_config(dotted).tensorized.ranks, expected);
 }
 
-// Zeros remove a layer, of which the model then has no cores; only a single layer's, not a kind's.
+// Zeros remove a layer, which then has no cores in the model; only for a single layer, not for a kind.
 TEST(RecipeRanks, OfZeroRemoveALayer) {
   const Recipe recipe = parse_recipe(with_ranks("encoder.0.attention.query = [0, 0, 0]"), "r.toml");
   EXPECT_EQ(recipe.tensorized.ranks, (LayerRanks{{"encoder.0.attention.query", {0, 0, 0}}}));

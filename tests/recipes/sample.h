@@ -39,7 +39,7 @@ inline std::string edited(const std::string& from, const std::string& to) {
   return text.replace(at, from.size(), to);
 }
 
-// What a recipe is refused with; empty when it is accepted.
+// The error message for a recipe; empty if it is accepted.
 inline std::string refusal(const std::string& text, const std::vector<std::string>& overrides = {}) {
   try {
     parse_recipe(text, "r.toml", overrides);

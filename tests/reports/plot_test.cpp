@@ -19,7 +19,7 @@ int times_in(const std::string& text, const std::string& part) {
   return count;
 }
 
-// Every tag that is opened is closed again, in order, and no character stands where XML forbids it.
+// Every opened tag is closed, in order, and there are no characters that XML forbids.
 bool is_well_formed(std::string_view xml) {
   std::vector<std::string> open;
   for (std::size_t at = xml.find("?>") + 2; at < xml.size();) {

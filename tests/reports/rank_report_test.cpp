@@ -69,7 +69,7 @@ TEST_F(RankReport, CountsTheFilesNumbersWithoutGates) {
   EXPECT_EQ(state.dense_baseline, dense_parameters(model.config()));
 }
 
-// What is said to remain after a compaction is what a file has whose dead slices and layers are gone.
+// The reported size after compaction equals that of a file without pruned slices and layers.
 TEST_F(RankReport, SaysWhatACompactionLeaves) {
   const CheckpointRanks before = state_of({.overrides = {}, .dead = some_dead()});
   const CheckpointRanks after =
@@ -133,7 +133,7 @@ TEST_F(RankReport, OfAnOlderFileBeginsWithWhatItHolds) {
             "attention.query [8,8 | 8,8] 8,16,8 5,10,8 2,176 1,144 3.6");
 }
 
-// A head that fine-tuning put in the place of the one that the history knows.
+// A head from fine-tuning that replaces the one in the history.
 TEST_F(RankReport, OfALayerThatTheHistoryDoesNotKnow) {
   LayerRanks known = start_ranks();
   known.erase("embedding.tokens");
@@ -233,7 +233,7 @@ TEST_F(RankReport, TwoThatDifferInLayersAndModes) {
   EXPECT_EQ(squeezed(line(none, "S/S_init")), "S/S_init - -");
 }
 
-// Whatever their number: a name and a sum for every block, and no line that is too long to read.
+// For any number of blocks: a name and a sum for each, and no line that is too long to read.
 TEST_F(RankReport, BlocksAreSeparate) {
   const std::string report = rank_report(state_of({.overrides = {"model.layers=24"}}));
   EXPECT_EQ(squeezed(line(report, "encoder.23 ")), "encoder.23 8,704 8,704 1.9");

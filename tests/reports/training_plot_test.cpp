@@ -118,7 +118,7 @@ TEST_F(TrainingPlot, OtherFilesAreRefusedInOneSentence) {
         << middle;
 }
 
-// Members of other kinds than ours are no reason to fail.
+// Unknown members are ignored.
 TEST_F(TrainingPlot, IgnoresWhatItDoesNotKnow) {
   const Plot plot = plot_of(
       R"({"step":5,"phase":"a","loss":"high","ranks":7}

@@ -33,7 +33,7 @@ class DurableFiles : public testing::Test {
   test::TemporaryFolder folder_;
 };
 
-// Two processes that were both told to replace nothing.
+// Two processes that must both replace nothing.
 TEST_F(DurableFiles, WhatComesMeanwhileStays) {
   never_replace(folder_ / "out.tsv");
   {
@@ -201,7 +201,7 @@ TEST_F(DurableFiles, WhatIsThereAlreadyIsKept) {
   EXPECT_EQ(test::read_text(folder_ / "new"), "text");
 }
 
-// Opening a pipe waits for its other end, which nobody has.
+// Opening a pipe would wait for its other end, which does not exist.
 TEST_F(DurableFiles, APipeIsNotWaitedFor) {
   const std::string pipe = folder_ / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0666), 0);

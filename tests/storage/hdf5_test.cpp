@@ -50,7 +50,7 @@ TEST(Hdf5, RoundTripsEveryType) {
   round_trip<std::uint8_t>(DType::uint8);
 }
 
-// A file with a group and a dataset, changed behind the back of our own layer, then read by it.
+// A file with a group and a dataset, changed without our layer, then read by it.
 template <class Change, class Use>
 std::string error_of_using(Change&& change, Use&& use) {
   test::TemporaryFolder folder;

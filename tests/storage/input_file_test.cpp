@@ -70,7 +70,7 @@ TEST(InputFile, ReadsEveryMember) {
   }
 }
 
-// What stands before the damage is given, and nothing is dropped in silence.
+// Everything before the damage is delivered, and nothing is dropped silently.
 TEST(InputFile, SaysWhatIsWrong) {
   const test::TemporaryFolder folder;
   const std::string a = long_text(1), b = long_text(2), first = compressed(a), second = compressed(b);

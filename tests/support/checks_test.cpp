@@ -1,5 +1,4 @@
-// The checks that other tests stand on see what they are there for: a NaN, an error in one entry, a wrong
-// size.
+// The checks that other tests rely on detect errors: a NaN, an error in one entry, a wrong size.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -35,7 +35,7 @@ class Harness {
   std::uint64_t draws_ = 0;
 };
 
-// Normal numbers that depend on the seed only.
+// Normal numbers that depend only on the seed.
 std::vector<double> normal_values(std::int64_t count, std::uint64_t seed);
 
 // Largest |gradient - central difference| relative to the largest |difference| of the tensor, over `samples`

@@ -8,8 +8,8 @@
 
 namespace comera::test {
 
-// Every entry of a tensor train's matrix straight from the definition: the product of the cores' slices, each
-// followed by its gate. (inputs, outputs), row-major.
+// Every entry of a tensor train's matrix by definition: the product of the cores' slices, each followed by
+// its gate. (inputs, outputs), row-major.
 inline std::vector<double> by_definition(const ParameterStore& store, const TTCores& train) {
   const TTShape& shape = train.shape;
   if (shape.removed()) return std::vector<double>(shape.input_size() * shape.output_size(), 0);

@@ -149,8 +149,8 @@ TEST_P(TTMEmbeddingAgainstDense, TiedDecoder) {
   for (std::int64_t e = count * width; e < rows * width; ++e) EXPECT_EQ(dh.data<double>()[e], 0);
 }
 
-// What a pass merges once for its lookup, its decoder and the gradients of both gives what each gives by
-// itself.
+// The factors contracted once for a pass's lookup, decoder and gradients give the same as separate
+// contractions.
 TEST_P(TTMEmbeddingAgainstDense, IsMergedOnceForAPass) {
   const std::int64_t width = GetParam().shape.columns(), masked = batch_.capacity.masked;
   const Context& context = harness_.context();
@@ -199,14 +199,14 @@ INSTANTIATE_TEST_SUITE_P(All, TTMEmbeddingAgainstDense, testing::ValuesIn(cases(
   return fmt::format("{}_order{}_{}", test.index, test.param.shape.order(), name_of(test.param.lookup));
 });
 
-// A decoder of places of which the first ones are real: more than logits are held of at a time.
+// A decoder whose first positions are valid: more than the logits in memory at a time.
 struct RealRows {
   const Backend& backend;
   DType compute;
   std::optional<DecoderKind> decoder;  // none: of a dense table
 
-  // The loss, then all gradients, with room for `capacity` positions, in as much memory as a dry run asks
-  // for.
+  // The loss, then all gradients, with room for `capacity` positions, in as much memory as a dry run
+  // measures.
   std::vector<double> decoded(std::int64_t capacity, std::int64_t real) const {
     constexpr std::int64_t vocabulary = 99990, most = 240;
     const TTMShape shape = {{50, 40, 50}, {2, 2, 4}, {5, 6}};
@@ -256,7 +256,7 @@ struct RealRows {
   }
 };
 
-// A table too large for one part, and more positions than logits are held of at a time.
+// A table too large for one part, and more positions than the logits in memory at a time.
 TEST(Decoders, TableRebuiltInPartsGivesWhatTheHalvesGive) {
   const auto decoded = [](DecoderKind decoder) {
     return RealRows{plain_backend(), DType::float64, decoder}.decoded(203, 200);

@@ -14,7 +14,7 @@ namespace comera::test {
 
 using Matrix = std::vector<std::vector<double>>;
 
-// A parameter's numbers from `begin` on, as so many rows of a matrix; columns 0: all there are.
+// A parameter's values starting at `begin`, as the given number of rows of a matrix; columns 0: all.
 inline Matrix matrix_of(const ParameterStore& store, const std::string& name, std::int64_t rows,
                         std::int64_t begin = 0, std::int64_t columns = 0) {
   const std::vector<double> values = read_tensor(store.value(*store.find(name)));
@@ -59,7 +59,8 @@ class LayerCheck {
     arena.release(mark);
     return values;
   }
-  // How far x W + bias is from what the layer says before its activation, of rows from `begin` to `end`.
+  // The distance between x W + bias and the layer's output before its activation, for rows from `begin` to
+  // `end`.
   double forward_error(int i, const Matrix& w, std::int64_t begin, std::int64_t end) const {
     const std::int64_t n = layer_.spec().input_size, m = layer_.spec().output_size;
     std::vector<double> expected, found;
@@ -72,7 +73,7 @@ class LayerCheck {
       }
     return relative_error(found, expected);
   }
-  // Every gradient against central differences, that of x written and added to what is there.
+  // Every gradient against central differences; that of x is both written and added.
   void expect_gradients() {
     const auto loss = [&] {
       Arena& arena = harness_.context().arena;

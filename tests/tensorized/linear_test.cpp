@@ -39,7 +39,7 @@ std::vector<Case> cases() {
   for (const TTShape& shape : shapes)
     for (PlanKind plan : {PlanKind::halves, PlanKind::dense, PlanKind::modewise})
       for (int outputs : {1, 3}) list.push_back({std::vector(outputs, shape), plan, outputs == 1 ? 7 : 1});
-  // Groups whose trains have ranks of their own, and modes.
+  // Groups whose tensor trains differ in ranks and modes.
   const std::vector<std::vector<TTShape>> groups = {
       {{{2, 3}, {3, 2}, {2, 5, 2}}, {{2, 3}, {3, 2}, {1, 1, 1}}, {{2, 3}, {3, 2}, {2, 3, 1}}},
       {{{3, 2, 2}, {2, 2, 3}, {1, 2, 3, 1, 2}},
@@ -127,7 +127,7 @@ TEST_P(TTLinearAgainstDense, ForwardAndGradients) {
 
 INSTANTIATE_TEST_SUITE_P(All, TTLinearAgainstDense, testing::ValuesIn(cases()), name_of_case);
 
-// Only the bias is left, and is a row of its own even where the layer does not add it.
+// Only the bias is left, as a separate row even if the layer does not add it.
 TEST(TTLinear, ARemovedOneIsItsBias) {
   ParameterStore store;
   const auto layer = make_linear(store, {.name = "layer", .outputs = {""}, .input_size = 6, .output_size = 4},

@@ -14,7 +14,7 @@ struct Case {
   int group;                                        // outputs of the layer
 };
 
-// A layer whose parameters are all random numbers, as if it had been trained and merged.
+// A layer whose parameters are all random, as if it had been trained and merged.
 struct Layer {
   explicit Layer(const Case& c, bool random = true)
       : form{.lora_r = c.rank, .lora_alpha = 2.5 * static_cast<double>(c.rank), .num_heads = c.heads},
@@ -64,7 +64,7 @@ double distance(const Matrix& a, const Matrix& b) {
 class Lte : public testing::TestWithParam<Case> {};
 
 // Every head's rows against x (W + s (A_hᵀ B_hᵀ - A'_hᵀ B'_hᵀ)) + b, and every gradient against central
-// differences; what does not train sees W.
+// differences; passes that do not train use W.
 TEST_P(Lte, ForwardAndGradients) {
   const Case& c = GetParam();
   Layer layer(c);
@@ -81,7 +81,7 @@ TEST_P(Lte, ForwardAndGradients) {
   training.expect_gradients();
 }
 
-// W becomes the mean of what the heads see; A and B stay; then all heads see it.
+// W becomes the mean of the heads' weights; A and B stay; then all heads use it.
 TEST_P(Lte, AMergeIsTheMeanOfTheHeads) {
   const Case& c = GetParam();
   Layer layer(c);
@@ -105,7 +105,7 @@ TEST_P(Lte, AMergeIsTheMeanOfTheHeads) {
   for (int i = 0; i < c.group; ++i) EXPECT_LT(distance(layer.weight(i), expected[i]), 1e-12);
 }
 
-// At the start heads see W, exactly; every head has rows of its own at right angles.
+// At the start heads use exactly W; every head has different orthogonal rows.
 TEST_P(Lte, BeginsAsItsDenseLayer) {
   const Case& c = GetParam();
   Layer layer(c, false);

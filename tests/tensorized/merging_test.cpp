@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t hidden = 12, inner = 24, tokens = 9, layers = 3;
 
-// Feed-forward layers one behind another, and what their gradients are.
+// Consecutive feed-forward layers, and their gradients.
 struct Stack {
   explicit Stack(DType type) : compute(type) {
     for (int i = 0; i < layers; ++i) {
@@ -30,7 +30,8 @@ struct Stack {
     store.initialize(7);
   }
 
-  // Gradients of all parameters if merged gradients have so much memory, and how often it was emptied.
+  // Gradients of all parameters if the gradients of contracted factors have this much memory, and how often
+  // it was flushed.
   std::pair<std::vector<double>, std::int64_t> gradients(std::int64_t most) {
     Harness harness(cpu_backend());
     const Context& context = harness.context();
@@ -70,7 +71,7 @@ TEST(Merging, GradientsAreTheSameTogetherAndLayerByLayer) {
     const auto [together, once] = stack.gradients(std::int64_t{1} << 20);
     EXPECT_EQ(once, 1);
     EXPECT_GT(*std::ranges::max_element(together), 0);
-    for (const std::int64_t most : {0, 1}) {  // with 1, what the tokens give waits as well
+    for (const std::int64_t most : {0, 1}) {  // with 1, the tokens' contributions wait as well
       const auto [one_by_one, often] = stack.gradients(most);
       EXPECT_EQ(often, layers);
       EXPECT_EQ(one_by_one, together);
@@ -78,7 +79,8 @@ TEST(Merging, GradientsAreTheSameTogetherAndLayerByLayer) {
   }
 }
 
-// Layers take what they have counted, one piece behind the other, and what is narrow is computed wide.
+// Layers take what they have counted, one part after the other, and narrow parts are computed in the wide
+// type.
 TEST(Merging, TakesWhatWasCounted) {
   Harness harness(cpu_backend());
   const Context& context = harness.context();

@@ -27,7 +27,7 @@ TEST(Plan, HighRankAndManyTokensMergeToDense) {
   EXPECT_EQ(choose_plan(cpu_machine, shape, 8192).forward, PlanKind::dense);
 }
 
-// The estimates behind the choices: two products with A and B at rank 30 do a thirteenth of the dense work.
+// The estimates for the choices: two products with A and B at rank 30 are a thirteenth of the dense work.
 TEST(Plan, CountsWork) {
   const double dense = 2.0 * 4096 * 768 * 768;
   const PlanCost halves = plan_cost(attention, 4096, PlanPart::forward, PlanKind::halves);
@@ -41,8 +41,8 @@ TEST(Plan, AForcedWayIsTaken) {
   EXPECT_EQ(choose_plan(cpu_machine, attention, 4096, PlanKind::modewise).core_gradient, PlanKind::modewise);
 }
 
-// One plan serves a group, and what matters is what all of it costs together: of these two trains, the first
-// alone would be merged into a matrix.
+// One plan serves a group, and its total cost decides: of these two tensor trains, the first alone would be
+// contracted into a matrix.
 TEST(Plan, AGroupIsCostedAsAWhole) {
   const TTShape high{{8, 8}, {8, 8}, {8, 60, 8}}, low{{8, 8}, {8, 8}, {2, 2, 2}};
   EXPECT_EQ(choose_plan(cpu_machine, high, 8192).forward, PlanKind::dense);
@@ -60,7 +60,7 @@ TEST(Plan, DependsOnTheMachine) {
   EXPECT_EQ(choose_plan(machine, shape, 4096).forward, PlanKind::halves);
   machine.flops_per_second = 1e15;
   EXPECT_EQ(choose_plan(machine, shape, 4096).forward, PlanKind::dense);
-  // Another type has a rate of its own.
+  // Another type has a separate rate.
   machine.narrow_flops_per_second = 1e9;
   EXPECT_EQ(choose_plan(machine, shape, 4096, PlanKind::automatic, DType::bfloat16).forward,
             PlanKind::halves);

@@ -69,7 +69,7 @@ Result between_halves(Harness& harness, Layers& layers, bool sloped, const Tenso
   return {read_tensor(saved.y), read_tensor(dx), read_tensor(layers.store.gradients())};
 }
 
-// Q, K and V formed, as their definition says.
+// Q, K and V formed, by their definition.
 Result formed(Harness& harness, Layers& layers, bool sloped, const Tensor& x, const Tensor& dy,
               const Tensor& dx) {
   const Context& context = harness.context();

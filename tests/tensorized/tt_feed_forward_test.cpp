@@ -22,7 +22,7 @@ TTFeedForward::Saved both_passes(const Context& context, const TTFeedForward& la
   return saved;
 }
 
-// One pass over both layers gives what one layer after the other gives.
+// One pass over both layers gives the same as one layer after the other.
 TEST(TTFeedForward, IsOneLayerAfterTheOther) {
   constexpr std::int64_t tokens = 9, hidden = 12, inner = 24;
   ParameterStore store;
@@ -64,7 +64,7 @@ TEST(TTFeedForward, IsOneLayerAfterTheOther) {
   EXPECT_LT(relative_error(gradients, read_tensor(store.gradients())), 1e-13);
 }
 
-// Two layers with 8-bit operands, of awkward ranks; tokens are no multiple of 16 either.
+// Two layers with 8-bit operands and awkward ranks; the number of tokens is not a multiple of 16 either.
 struct InFloat8 {
   static constexpr std::int64_t tokens = 21, hidden = 32, inner = 48;
 
@@ -91,8 +91,8 @@ struct InFloat8 {
 
 constexpr Activation activations[] = {Activation::none, Activation::gelu, Activation::tanh, Activation::relu};
 
-// The layers write the inner tensor before and after the activation, the one pass quantises it as it is made:
-// to the same codes, and with them to the same bits of everything.
+// The layers write the inner tensor before and after the activation; the single pass quantises it as it is
+// computed: to the same codes, and therefore to the same bits of everything.
 TEST(TTFeedForward, InFloat8IsOneLayerAfterTheOtherToTheBit) {
   constexpr std::int64_t tokens = InFloat8::tokens, hidden = InFloat8::hidden, inner = InFloat8::inner;
   for (const bool quick : {false, true})
@@ -124,7 +124,7 @@ TEST(TTFeedForward, InFloat8IsOneLayerAfterTheOtherToTheBit) {
       }
 }
 
-// What is after the activation is nowhere.
+// The activation's values are stored nowhere.
 TEST(TTFeedForward, InFloat8AnActivationTakesNoMemory) {
   std::size_t without = 0;
   for (const Activation activation : activations) {

@@ -19,7 +19,7 @@ std::int64_t product(const std::vector<std::int64_t>& sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-// Every entry of the train from the definition.
+// Every entry of the tensor train by definition.
 std::vector<double> entries_of(const TTDecomposition& train) {
   const int order = static_cast<int>(train.sizes.size());
   std::vector<double> tensor;
@@ -43,7 +43,7 @@ std::vector<double> entries_of(const TTDecomposition& train) {
   return tensor;
 }
 
-// A train of random cores, whose ranks are the tensor's where they are possible.
+// A tensor train of random cores, whose ranks are the tensor's where possible.
 std::vector<double> tensor_of_ranks(const std::vector<std::int64_t>& sizes,
                                     const std::vector<std::int64_t>& ranks) {
   TTDecomposition train{.sizes = sizes, .ranks = ranks, .cores = {}};
@@ -108,8 +108,8 @@ TEST(TTSVD, FullRankTensorsComeBackWhole) {
   }
 }
 
-// The bound holds; the error is exactly what was cut off; and one rank less at any bond would cut off more
-// than the bond's share of the error.
+// The bound holds; the error is exactly the part cut off; and one rank less at any bond would exceed the
+// bond's share of the error.
 TEST(TTSVD, KeepsItsBudgetAndNoMoreThanThat) {
   for (const Case& c : cases) {
     const std::vector<double> tensor = falling(c.sizes);
@@ -122,7 +122,7 @@ TEST(TTSVD, KeepsItsBudgetAndNoMoreThanThat) {
       for (std::size_t bond = 0; bond < train.ranks.size(); ++bond) {
         EXPECT_GE(train.ranks[bond], 1);
         if (train.ranks[bond] == 1) continue;
-        // The bonds before have their ranks already, those behind are not cut.
+        // Earlier bonds have their ranks already, later ones are not cut.
         TTSVDOptions fewer{.error = 0, .max_ranks = train.ranks};
         std::fill(fewer.max_ranks.begin() + bond, fewer.max_ranks.end(), product(c.sizes));
         const double before = tt_svd(tensor, c.sizes, fewer).error;
@@ -134,7 +134,7 @@ TEST(TTSVD, KeepsItsBudgetAndNoMoreThanThat) {
   }
 }
 
-// Shares that make the train small keep the same promise, with fewer numbers.
+// Shares that make the tensor train small keep the same bound, with fewer parameters.
 TEST(TTSVD, SharesTheErrorSoThatTheTrainIsSmall) {
   for (const Case& c : cases) {
     const std::vector<double> tensor = falling(c.sizes);
@@ -157,7 +157,7 @@ TEST(TTSVD, SharesTheErrorSoThatTheTrainIsSmall) {
     EXPECT_EQ(tt_svd(tensor, c.sizes, {.shares = ErrorShares::smallest}).ranks,
               tt_svd(tensor, c.sizes, {}).ranks);
   }
-  // Like a layer's untrained matrix: the middle bond is where the numbers are, and gets most of the error.
+  // Like a layer's untrained matrix: the middle bond has most parameters, and gets most of the error.
   const std::vector<std::int64_t> sizes = {4, 4, 4, 4, 4, 4};
   const std::vector<double> noise = normal_values(product(sizes), 8);
   const TTDecomposition equal = tt_svd(noise, sizes, {.error = 0.5}),
@@ -289,8 +289,8 @@ TEST(LeftBasisOf, MatricesOfEveryShape) {
   }
 }
 
-// Singular values from 1 down to 1e-12: the larger half are found to many digits. Below the root of the
-// precision the directions mix, but what is said about a cut is still true: the tail of the norms is the
+// Singular values from 1 down to 1e-12: the larger half are found to many digits. Below the square root of
+// the precision the directions mix, but the claim about a cut still holds: the tail of the norms is the
 // distance from the directions before it, and the basis holds all of the matrix.
 TEST(LeftBasisOf, SmallSingularValues) {
   for (const auto& [m, n] : std::vector<std::pair<std::int64_t, std::int64_t>>{{21, 90}, {90, 21}}) {

@@ -5,7 +5,8 @@
 
 namespace comera::test {
 
-// Of the fixture's recipe: adapters. Steps 3, 6 and 9 end with merges, as the phases' last steps 7 and 12 do.
+// For the fixture's recipe: adapters. Steps 3, 6 and 9 end with merges, as the phases' last steps 7 and 12
+// do.
 inline std::vector<std::string> with_adapters(const std::vector<std::string>& more = {}) {
   std::vector<std::string> all = {
       "tensorized.enabled=false",          "lte={lora_r=3, lora_alpha=12, num_heads=4, merge_steps=3}",

@@ -1,4 +1,4 @@
-// Runs with the adapters of [lte]: when they are merged, and what they begin with.
+// Runs with the adapters of [lte]: when they are merged, and their initial values.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -27,7 +27,7 @@ std::vector<float> numbers(const fs::path& checkpoint, const std::string& parame
   return CheckpointReader(checkpoint).read_values<float>("/model/encoder.0.ffn.up." + parameter);
 }
 
-// Weights change in merges only, biases never; a dense model begins with what has been merged.
+// Weights change only in merges, biases never; a dense model starts with the merged weights.
 TEST_F(Adapters, AreMergedWhenTheRecipeSays) {
   train("run", {}, with_adapters());
   const auto at = [&](int step) {
@@ -51,7 +51,7 @@ TEST_F(Adapters, AreMergedWhenTheRecipeSays) {
        {"dense 24 x 48 frozen, 4 adapters of rank 3", "frozen weights, merges", "of these not trained"})
     EXPECT_NE(inspected.output.find(part), std::string::npos) << part << " in\n" << inspected.output;
 
-  // What predicts has no adapters to train, nor parts to divide tokens into.
+  // Prediction has no adapters to train, and no parts to divide tokens into.
   const ProgramResult filled = run_program({"fill", (folder() / "run").string(), "return [MASK]"});
   EXPECT_EQ(filled.code, 0) << filled.output;
 
@@ -61,7 +61,7 @@ TEST_F(Adapters, AreMergedWhenTheRecipeSays) {
   train("dense", {.stop_after = 1}, dense);
   const fs::path begun = folder() / "dense" / "checkpoints" / "step-00000001.h5";
   EXPECT_EQ(numbers(begun, "weight"), numbers(at(12), "weight"));
-  // Who evaluates a model from between two merges gets all of it.
+  // Evaluating a model from between two merges uses all of it.
   const LoadedModel loaded(at(11), {}, {}, "cpu");
   const auto number_in = [&](const std::string& parameter) {
     const ParameterStore& store = loaded.model.parameters();
@@ -79,7 +79,7 @@ TEST_F(Adapters, AreMergedWhenTheRecipeSays) {
   EXPECT_FALSE(CheckpointReader(begun).has_tensor("/model/encoder.0.ffn.up.lora_a"));
 }
 
-// Dense weights become the frozen ones, and adapters that begin change nothing of what the model says.
+// Dense weights become the frozen ones, and new adapters do not change the model's outputs.
 TEST_F(Adapters, BeginWithADenseModelAndWithOthers) {
   const auto begun_with = [&](const fs::path& checkpoint, const char* lte) {
     return with_adapters({fmt::format("run.initial_checkpoint=\"{}\"", checkpoint.string()), lte,
@@ -99,19 +99,19 @@ TEST_F(Adapters, BeginWithADenseModelAndWithOthers) {
   EXPECT_THAT(numbers(begun, "lora_b"), testing::Each(0.0f));
   EXPECT_EQ(loss_of(begun), loss_of(dense));
 
-  // Of another size: what has been merged is all that they begin with.
+  // Of another size: they only start with the merged weights.
   train("learnt", {}, with_adapters());
   const fs::path runs = folder() / "learnt" / "checkpoints";
   const fs::path merged = runs / "step-00000012.h5", between = runs / "step-00000011.h5";
   const char* wide = "lte={lora_r=5, lora_alpha=12, num_heads=4, merge_steps=3}";
   const fs::path wider = train("wider", {.stop_after = 1}, begun_with(merged, wide)).checkpoint;
   EXPECT_EQ(numbers(wider, "weight"), numbers(merged, "weight"));
-  // Who evaluates the one that was merged adds what its adapters have learnt since, which is 0 to rounding.
+  // Evaluating the merged model adds what its adapters have learnt since, which is 0 to rounding.
   EXPECT_NEAR(loss_of(wider), loss_of(merged), 1e-6);
   EXPECT_THAT([&] { train("refused", {.stop_after = 1}, begun_with(between, wide)); },
               testing::ThrowsMessage<Error>(testing::HasSubstr("was saved between two merges of [lte]")));
 
-  // Of the same size, but multiplied by something else: only what has been merged does not depend on it.
+  // Of the same size, but with another factor: only the merged weights are independent of it.
   const char* louder = "lte={lora_r=4, lora_alpha=24, num_heads=4, merge_steps=3}";
   EXPECT_NEAR(loss_of(train("louder", {.stop_after = 1}, begun_with(merged, louder)).checkpoint),
               loss_of(merged), 1e-6);

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
-// What careless users do to the program, and the one sentence that each gets.
+// User mistakes, and the one sentence that each gets.
 class Careless : public TrainingFixture {
  protected:
   ProgramResult pretrain(const std::vector<std::string>& more = {}) {
@@ -123,7 +123,7 @@ TEST_F(Careless, ADamagedNewestCheckpoint) {
   const ProgramResult resumed =
       pretrain({"--resume", "auto", "--use-older-checkpoint", "--set", "phase.1.learning_rate=1e-4"});
   EXPECT_EQ(resumed.code, 0) << resumed.output;
-  // Before anything else is said or done.
+  // Before any other message or action.
   EXPECT_THAT(resumed.output, testing::StartsWith("not used: " + newest.string()));
   EXPECT_THAT(resumed.output, HasSubstr("; the run goes on from step-00000003.h5\n"));
   EXPECT_THAT(resumed.output, HasSubstr("step-00000004.h5 is kept as step-00000004.h5.damaged\n"));
@@ -161,7 +161,7 @@ TEST_F(Careless, ABestModelOfStepsThatAreGivenUp) {
     return CheckpointReader(file).integer("/trainer", "step");
   };
   ASSERT_EQ(step_of(run / "best.h5"), 4) << "the loss falls in the first steps";
-  // As after a fault whose message says to remove the last checkpoints.
+  // As after a fault whose message advises removing the last checkpoints.
   fs::remove(checkpoints / "step-00000004.h5");
   const std::vector<std::string> stop = {"--resume", "auto", "--stop-after", "5"};
   ProgramResult resumed = train(stop);
@@ -194,7 +194,7 @@ TEST_F(Careless, KeysThatChangeNothingAreNamed) {
   EXPECT_THAT(result.output, testing::Not(HasSubstr("amax_history_len")));
 }
 
-// Where bfloat16 is faster, whoever begins in float32 is told so, once.
+// If bfloat16 is faster, a run that starts in float32 gets one note.
 TEST_F(Careless, AFasterTypeIsNamedWhereThereIsOne) {
   const auto advice = HasSubstr("--set precision.compute=bf16");
   const std::string set = instruction_set();
@@ -249,7 +249,7 @@ TEST_F(Careless, ACheckpointOfAnotherModel) {
   ASSERT_EQ(pretrain({"--stop-after", "2"}).code, 0);
   expect(pretrain({"--resume", "auto", "--set", "model.layers=3"}), 1, {"another model", "encoder.2"});
   expect(pretrain({"--resume", "auto", "--set", "tensorized.enabled=false"}), 1, {"another model"});
-  // Which no parameter's shape would tell.
+  // Differences that no parameter's shape reveals.
   for (const char* key : {"heads=1", "norm='pre'", "positions='relative'", "rotary_theta=100.0"}) {
     const std::string change = fmt::format("model.{}", key);
     const std::vector<std::string> complaint = {change.substr(0, change.find('=')),
@@ -278,7 +278,7 @@ TEST_F(Careless, ATruncatedTokenizerAndShard) {
   fs::resize_file(folder() / "shards" / "train-00000.h5", 3000);
   expect(pretrain({"--set", fmt::format("data.train=\"{}\"", (folder() / "shards").string())}), 1,
          {"train-00000.h5"});
-  EXPECT_FALSE(fs::exists(folder() / "run"));  // nothing of what failed
+  EXPECT_FALSE(fs::exists(folder() / "run"));  // nothing of the failed command
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A checkpoint that was copied to a place of its own is enough for every command.
+// A checkpoint copied alone to another folder is enough for every command.
 #include <gmock/gmock.h>
 
 #include <fstream>

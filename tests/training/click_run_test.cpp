@@ -146,7 +146,7 @@ TEST_F(ClickRun, AdaptsItsRanks) {
   EXPECT_TRUE(is_connected(before, left));
   const LoadedClickModel loaded(outcome.checkpoint, "cpu");
   EXPECT_EQ(ranks_of(trains_of(loaded.model.config())), left);
-  // What is dead when it stands between two compactions is taken out of the file as well.
+  // Pruned entries present when it is stopped between two compactions are removed from the file as well.
   const TrainingOutcome cut = train("early", overrides, {.stop_after = 37});
   const CheckpointReader with_dead(cut.checkpoint);
   ASSERT_NE(held_ranks(with_dead), live_ranks(with_dead));

@@ -42,7 +42,7 @@ class DataKinds : public TrainingFixture {
     return whole;
   }
 
-  // Rows of 6 to 14 tokens with two targets each, or only one row of so many (0: no row).
+  // Rows of 6 to 14 tokens with two targets each, or only one row of this length (0: no row).
   void write_rows(const std::string& name, std::int64_t rows, std::uint64_t seed,
                   std::int64_t rows_for_targets = 1) const {
     const data::Tokenizer tokenizer = data::Tokenizer::load(corpus() / "tok.model");
@@ -88,7 +88,7 @@ class DataKinds : public TrainingFixture {
   }
 };
 
-// Two sources that differ: the fixture's, and lists of numbers.
+// Two different sources: the fixture's, and lists of numbers.
 class Sources : public DataKinds {
  protected:
   Sources() { make_shards("numbers", 40); }
@@ -149,7 +149,7 @@ TEST_F(Sources, ResumeToTheBitAndAreEvaluatedEach) {
   EXPECT_EQ(even.evaluation->targets, code.targets + numbers.targets);
   EXPECT_NE(code.loss, numbers.loss);
   EXPECT_NE(code.baselines.unigram, numbers.baselines.unigram);
-  // Each as a set of its own.
+  // Each as a separate set.
   std::vector<std::string> alone = mixed(", weight=1", ", weight=1");
   alone[1] = fmt::format("data.validation='{}/numbers'", folder().string());
   const TrainingOutcome only = train("alone", {}, alone);
@@ -181,7 +181,7 @@ TEST_F(Sources, ResumeToTheBitAndAreEvaluatedEach) {
   EXPECT_THAT(evaluated.output, testing::HasSubstr("\"numbers\""));
 }
 
-// The held-out part of a source whose files say nothing of training is the whole.
+// The held-out part of a source whose file names do not mention training is the whole source.
 TEST_F(Sources, WhatIsTrainedOnIsNotHeldOut) {
   write_rows("a.hdf5", 40, 1);
   const std::string rows = (folder() / "rows").string();
@@ -234,7 +234,7 @@ TEST_F(Sources, WhatDoesNotGoTogetherIsRefused) {
   EXPECT_THAT(refusal({"data.train=''"}), testing::HasSubstr("data.train is empty"));
 }
 
-// By the program: packages that are held out, without what they share with others or nearly repeat.
+// With the program: packages that are held out, without content shared or nearly shared with others.
 TEST_F(DataKinds, ShardsOfHeldOutPackages) {
   const auto write = [&](const std::string& name, const std::string& text) {
     fs::create_directories((folder() / name).parent_path());
@@ -288,7 +288,7 @@ TEST_F(DataKinds, WholeWordsResumeToTheBitAndAreNotSingleTokens) {
   EXPECT_NE(words.evaluation->loss, tokens.evaluation->loss);
 }
 
-// A phase masks its training data by a share of its own; held-out data keep theirs.
+// A phase masks its training data with its own share; held-out data keep theirs.
 TEST_F(DataKinds, PhasesMaskByTheirOwnShare) {
   const std::vector<std::string> more = {"phase.0.mask_probability=0.6"};
   const TrainingOutcome masked = expect_to_resume("more", more);
@@ -338,7 +338,7 @@ TEST_F(DataKinds, FilesOfMaskedSequencesResumeToTheBit) {
   EXPECT_NE(dynamic.evaluation->loss, fixed.evaluation->loss);
 }
 
-// A step without targets has no loss, and is no failure; a whole set without them is refused.
+// A step without targets has no loss, and is not a failure; a whole set without them is rejected.
 TEST_F(DataKinds, StepsWithoutTargetsHaveNoLoss) {
   write_rows("a_training.hdf5", 200, 1, 199);
   write_rows("a_test.hdf5", 40, 5000);

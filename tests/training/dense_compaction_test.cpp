@@ -79,8 +79,8 @@ class DenseCompactionTest : public TrainingFixture {
   }
 };
 
-// Everything that a model says about a batch: hidden states, loss, and the distributions over the classes or
-// the vocabulary (from the gradient of the output's bias, which is their sum less the targets).
+// All outputs of a model for a batch: hidden states, loss, and the distributions over the classes or the
+// vocabulary (from the gradient of the output's bias, which is their sum minus the targets).
 struct Answers {
   std::vector<double> hidden, distributions;
   double loss = 0;
@@ -186,7 +186,7 @@ TEST_F(DenseCompactionTest, ErrorZeroKeepsATrainedModel) {
   expect_same_answers(trained_dense(), compacted, 1e-5);
 }
 
-// On weights that have been trained: the error is measured anew from the file, and may not be exceeded.
+// On trained weights: the error is measured again from the file, and must not be exceeded.
 TEST_F(DenseCompactionTest, EveryBudgetIsKept) {
   const CheckpointReader dense(trained_dense());
   std::int64_t parameters = std::numeric_limits<std::int64_t>::max();
@@ -216,7 +216,7 @@ TEST_F(DenseCompactionTest, EveryBudgetIsKept) {
   }
 }
 
-// Everything else is what it was, bit for bit, and there is no optimizer state.
+// Everything else is unchanged, bit for bit, and there is no optimizer state.
 TEST_F(DenseCompactionTest, OtherParametersGoOverUnchanged) {
   const fs::path path = folder() / "compacted.h5";
   compact(trained_dense(), path, {.error = 0.3});
@@ -256,8 +256,8 @@ TEST_F(DenseCompactionTest, CapsHoldAndWhoMissesTheErrorIsSaid) {
   }
 }
 
-// A new run begins with the compacted weights, is stopped, and goes on with a recipe that knows nothing of
-// the layers' ranks: to the same bits as without a stop.
+// A new run starts with the compacted weights, is stopped, and resumes with a recipe that does not know the
+// layers' ranks: to the same bits as without a stop.
 TEST_F(DenseCompactionTest, ANewRunBeginsWithItAndResumes) {
   const fs::path compacted = folder() / "compacted.h5";
   compact(trained_dense(), compacted, {.error = 0.2});
@@ -311,8 +311,8 @@ TEST_F(DenseCompactionTest, TheEncoderServesAnotherHead) {
   EXPECT_THROW(load_initial_parameters(reader, narrow.parameters()), Error);
 }
 
-// The way that a user goes: a dense model, compacted with all its layers, is the beginning of a new
-// pretraining and of a task, by recipes with and without sections [model] and [tensorized] of their own.
+// A user's workflow: a dense model, compacted with all its layers, initialises a new pretraining and a task,
+// with recipes with and without their own sections [model] and [tensorized].
 TEST_F(DenseCompactionTest, OtherRunsBeginWithIt) {
   const fs::path compacted = folder() / "compacted.h5", table = folder() / "task.tsv";
   const fs::path as_recipe = folder() / "as-recipe.h5";

@@ -65,7 +65,7 @@ class Fill : public TrainingFixture {
   std::FILE* null_ = nullptr;
 };
 
-// The held-out loss of an evaluation is the mean of -log of what is said of the same masks.
+// The held-out loss of an evaluation is the mean of -log of the predicted probabilities for the same masks.
 void expect_the_held_out_loss(const fs::path& run, double tolerance) {
   LoadedModel loaded(run, {}, {}, "cpu");
   const auto set = data::open_sequences(loaded.recipe.data.validation, "validation", loaded.tokenizer);
@@ -342,7 +342,7 @@ TEST_F(Fill, CountsFromTheLikeliest) {
   EXPECT_EQ(standing_of(2, logits, 5).rank, 2);
   EXPECT_EQ(standing_of(3, logits, 5).rank, 5);
   EXPECT_NEAR(standing_of(0, logits, 5).probability, std::exp(1) / sum, 1e-12);
-  // Ids that are no pieces have their share of the probability, and no rank.
+  // Ids without pieces have their share of the probability, and no rank.
   const std::vector<Filling> two = likeliest(logits, 2, 9);
   ASSERT_EQ(two.size(), 2u);
   EXPECT_EQ(two[0].id, 1);
@@ -350,7 +350,7 @@ TEST_F(Fill, CountsFromTheLikeliest) {
   EXPECT_NEAR(two[1].probability, std::exp(1) / sum, 1e-12);
   EXPECT_EQ(standing_of(0, logits, 2).rank, 2);
   EXPECT_NEAR(standing_of(0, logits, 2).probability, std::exp(1) / sum, 1e-12);
-  // Far beyond what exp() takes.
+  // Far beyond the range of exp().
   EXPECT_NEAR(likeliest(std::vector<double>{5000, 5000}, 2, 1)[0].probability, 0.5, 1e-12);
 }
 

@@ -1,4 +1,4 @@
-// Fine-tuning, evaluation, predictions and vectors by the program, and what it says about mistakes.
+// Fine-tuning, evaluation, predictions and vectors with the program, and its messages about mistakes.
 #include <gmock/gmock.h>
 
 #include <map>
@@ -26,7 +26,7 @@ TEST_F(Finetune, TheProgramGoesAllTheWay) {
   ASSERT_EQ(json.code, 0) << json.output;
   const auto scores = nlohmann::json::parse(json.output.substr(json.output.find('{')));
   EXPECT_EQ(scores["dev"]["examples"], 120);
-  // metrics.jsonl has the best model's score, which is what eval scores.
+  // metrics.jsonl has the best model's score, which eval reproduces.
   EXPECT_NEAR(scores["dev"]["accuracy"].get<double>(),
               CheckpointReader(folder() / "run/best.h5").number("/trainer", "best_score"), 1e-12);
 
@@ -62,7 +62,7 @@ TEST_F(Finetune, TheProgramGoesAllTheWay) {
   EXPECT_EQ(itself.code, 2);
   EXPECT_THAT(itself.output, HasSubstr("is the input"));
 
-  // Two files of one name are told apart.
+  // Two files with one name are distinguished.
   fs::create_directories(folder() / "other");
   fs::copy(dev, folder() / "other/dev.tsv");
   const ProgramResult both =
@@ -73,7 +73,7 @@ TEST_F(Finetune, TheProgramGoesAllTheWay) {
   EXPECT_EQ(moved.code, 2);
   EXPECT_THAT(moved.output, HasSubstr("gone.tsv: no such file or folder (from the recipe of"));
 
-  // Vectors: both formats hold the same, and equal texts have equal vectors wherever they stand.
+  // Vectors: both formats hold the same, and equal texts have equal vectors at any position.
   const fs::path h5 = folder() / "v.h5", vectors = folder() / "v.jsonl";
   ASSERT_EQ(run_program({"embed", run, "--input", dev, "--text", "first", "--output", h5.string()}).code, 0);
   ASSERT_EQ(run_program({"embed", run, "--input", dev, "--text", "first", "--output", vectors.string()}).code,
@@ -137,13 +137,13 @@ TEST_F(CarelessFinetune, IsToldWhatIsMissingOrWrong) {
   expect(arguments("finetune", {}, {"run.evaluation_batches=3"}), 2, {"evaluation_batches"});
   expect(arguments("finetune", {"--from", (folder() / "none").string()}), 2, {"no such checkpoint"});
   expect(arguments("pretrain", {}, {"model.head=classification"}), 2, {"finetune"});
-  EXPECT_FALSE(fs::exists(folder() / "run"));  // nothing of what failed
+  EXPECT_FALSE(fs::exists(folder() / "run"));  // nothing of the failed command
   const fs::path gone = folder() / "train.tsv";
   fs::remove(gone);
   expect(arguments("finetune", {}), 1, {"train.tsv", "No such file"});
 }
 
-// What a run was begun with may be gone when it is resumed, and is not exchanged for something else.
+// The initial files of a run may be gone when it is resumed, and cannot be replaced by others.
 TEST_F(CarelessFinetune, AResumedRunKeepsItsOrigin) {
   const std::string pre = (folder() / "pre").string(), run = (folder() / "run").string();
   for (const char* name : {"pre", "another"}) {
@@ -170,7 +170,7 @@ TEST_F(CarelessFinetune, AResumedRunKeepsItsOrigin) {
   };
   resumes_with(folder() / "link");
   resumes_with(fs::relative(pre));
-  // What the run keeps of its own may be lost or damaged.
+  // The run's own copies may be lost or damaged.
   fs::remove(folder() / "run/tokenizer.model");
   ASSERT_EQ(run_program(tune(pre, {"--resume", "auto", "--stop-after", "6"})).code, 0);
   EXPECT_TRUE(fs::exists(folder() / "run/tokenizer.model"));
@@ -187,7 +187,7 @@ TEST_F(CarelessFinetune, AResumedRunKeepsItsOrigin) {
   EXPECT_THAT(load_recipe(folder() / "run/recipe.toml", {}).run.initial_checkpoint, HasSubstr("pre"));
 }
 
-// A label that is missing is no class, and spaces around one do not make another.
+// A missing label is not a class, and spaces around one do not make another.
 TEST_F(CarelessFinetune, EmptyLabelsAndSpacesAreNoClasses) {
   std::ofstream(folder() / "train.tsv", std::ios::app)
       << "1\tcount\t\ttotal\t0\n2\tcount\t same \tcount\t1\n";
@@ -214,7 +214,7 @@ TEST_F(CarelessFinetune, OfAPretrainedModelIsToldWhatToDo) {
   expect({"predict", run, "--input", dev, "--output", (folder() / "p.tsv").string()}, 2,
          {"fine-tune it first"});
   expect({"predict", run, "--input", dev, "--output", (folder() / "p.csv").string()}, 2, {".tsv or .jsonl"});
-  // What cannot be written is found out before the work.
+  // An unwritable output is detected before the work.
   std::ofstream(folder() / "file") << "x";
   expect({"embed", run, "--input", dev, "--text", "first", "--output", (folder() / "file/v.h5").string()}, 1,
          {"file: could not create the directory"});
@@ -238,7 +238,7 @@ TEST_F(CarelessFinetune, OfAPretrainedModelIsToldWhatToDo) {
   expect({"embed", run, "--input", readme, "--text", "first", "--output", vectors}, 1,
          {"no column 'first'; it has text", "plain text"});
   EXPECT_EQ(run_program({"embed", run, "--input", readme, "--output", vectors}).code, 0);
-  // A folder with held-out shards alone will do.
+  // A folder with held-out shards alone is enough.
   fs::create_directories(folder() / "held-out");
   fs::copy(corpus() / "validation-00000.h5", folder() / "held-out");
   const ProgramResult alone = run_program({"eval", run, "--data", (folder() / "held-out").string()});

@@ -10,7 +10,7 @@
 
 namespace comera::test {
 
-// Pairs of words with a rule that has to be learnt from both: are they the same?
+// Pairs of words with a rule that depends on both: are they the same?
 class Finetune : public TrainingFixture {
  protected:
   Finetune() {

@@ -1,4 +1,4 @@
-// What fine-tuning learns and keeps: tasks, ranks, the best model, stops and pretrained encoders.
+// What fine-tuning learns and saves: tasks, ranks, the best model, stops and pretrained encoders.
 #include <gmock/gmock.h>
 
 #include <map>
@@ -38,7 +38,7 @@ TEST_F(Finetune, LearnsARuleOverBothTexts) {
   }
 }
 
-// Each text by itself: the head has to compare.
+// Each text separately: the head has to compare.
 TEST_F(Finetune, LearnsARuleFromTwoVectors) {
   for (const char* pooling : {"mean", "first"}) {
     const Recipe recipe = this->recipe(
@@ -120,7 +120,7 @@ TEST_F(Finetune, ResumesToTheBitAndKeepsTheBest) {
   expect_equal_checkpoints(whole.best, parts.best);
   const CheckpointReader best(whole.best);
   EXPECT_EQ(best.integer("/trainer", "step"), whole.best_step);
-  // It is what an evaluation of the best says.
+  // It equals the score of an evaluation of the best model.
   const LoadedModel loaded(folder() / "whole", {}, {}, "cpu");
   EXPECT_EQ(loaded.trained.checkpoint, whole.best);
   InferenceEngine engine(loaded.model, InferenceEngine::Output::predictions, loaded.processor);
@@ -131,8 +131,8 @@ TEST_F(Finetune, ResumesToTheBitAndKeepsTheBest) {
   EXPECT_EQ(scores->accuracy, whole.best_score);
 }
 
-// A stop may come at any moment, also within an evaluation, which is then made when the run goes on: no line
-// of the metrics is missing, none is there twice, and the best model is the same.
+// A stop may come at any moment, even within an evaluation, which is then done after resuming: no line of the
+// metrics is missing or duplicated, and the best model is the same.
 TEST_F(Finetune, AStopDuringAnEvaluationLosesNothing) {
   const std::vector<std::string> settings =
       task({"run.evaluation_epochs=0.5", "phase.0.steps=6", "phase.1.steps=3"});
@@ -184,7 +184,7 @@ TEST_F(Finetune, AFinishedRunIsGivenMoreEpochs) {
   EXPECT_EQ(two.step - 4, 2 * (one.step - 4));
 }
 
-// The best model so far was chosen by the held-out data.
+// The held-out data selected the best model so far.
 TEST_F(Finetune, ARunGoesOnWithTheSameHeldOutDataOnly) {
   const Recipe recipe = this->recipe("held", task());
   finetune(recipe, 2);
@@ -214,7 +214,7 @@ TEST_F(Finetune, BeginsWithAPretrainedEncoder) {
   EXPECT_GT(same, 20);
   EXPECT_TRUE(b.has_tensor("/model/head.classifier.weight"));
 
-  // A recipe without a model takes that of the checkpoint, tensor trains and all.
+  // A recipe without a model takes that of the checkpoint, including tensor trains.
   const std::string text = recipe_text();
   const fs::path file = folder() / "modelless.toml";
   std::ofstream(file) << text.substr(text.find("[run]"));
@@ -228,7 +228,7 @@ TEST_F(Finetune, BeginsWithAPretrainedEncoder) {
     EXPECT_EQ(c.tensor(tensor.path).shape, tensor.shape);
   }
 
-  // Another encoder is refused by the name of what differs.
+  // Another encoder is rejected with the name of the difference.
   EXPECT_THAT(
       [&] {
         finetune(

@@ -5,8 +5,8 @@
 
 namespace comera::test {
 
-// Of the fixture's recipe: widths that are multiples of 16, evaluated by halves however few tokens there are,
-// in 8 bits with such scales ("current", "delayed").
+// For the fixture's recipe: widths that are multiples of 16, evaluated by left and right factors however few
+// tokens there are, in 8 bits with these scales ("current", "delayed").
 inline std::vector<std::string> in_float8(const std::string& scaling,
                                           const std::vector<std::string>& more = {}) {
   std::vector<std::string> all = {

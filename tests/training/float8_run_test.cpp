@@ -91,8 +91,8 @@ TEST_F(Float8Run, OneThreadAndTwoGiveTheSameBits) {
   expect_equal_checkpoints(one.checkpoint, two.checkpoint);
 }
 
-// Ranks die, layers are compacted and the run is stopped on both sides of that; the scales are found again by
-// the names of their layers.
+// Ranks are pruned, layers are compacted and the run is stopped before and after that; scales are found again
+// by the names of their layers.
 TEST_F(Float8Run, AdaptsRanksAndContinuesToTheBit) {
   const std::vector<std::string> settings =
       in_float8("delayed", adapting({"phase.1.adaptation.compact_interval=5"}));
@@ -122,7 +122,7 @@ TEST_F(Float8Run, ACompactedCheckpointHasTheSameScales) {
   for (const std::string& path : paths) EXPECT_EQ(after.tensor(path), before.tensor(path));
 }
 
-// Another precision goes on from a checkpoint: what is not there begins anew. The run says what is new.
+// Another precision resumes from a checkpoint: missing state restarts. The run reports what is new.
 TEST_F(Float8Run, GoesOnInAnotherPrecision) {
   train("run", in_float8("current", {"precision.compute=fp32"}), {.stop_after = 4});
   const auto going_on = [this](const std::vector<std::string>& overrides, std::int64_t stop) {
@@ -178,15 +178,14 @@ TEST_F(Float8Run, EveryProductIsExplained) {
   EXPECT_THAT(report, HasSubstr("encoder.*.ffn.up (5 layers alike)"));
   EXPECT_THAT(report, HasSubstr("\nencoder.5.ffn.up\n")) << "whose rows are those that the head reads";
   EXPECT_THAT(report, HasSubstr("head.classifier"));
-  // Merges of cores are those of their own layer, and no look-up.
+  // Contractions of cores belong to their own layer, and are not lookups.
   const std::string tokens = report.substr(report.find("\nembedding.tokens\n"), 300);
   EXPECT_THAT(tokens, ContainsRegex(
                           "^\nembedding.tokens\n +MatrixProduct .* fp32 +cores and their merges stay fp32"));
   const std::string down = report.substr(report.find("\nencoder.*.ffn.down"), 300);
   EXPECT_THAT(down, ContainsRegex("MatrixProduct +16 x 480 x 16 "));
   EXPECT_THAT(report, HasSubstr("its sizes are not multiples of 16"));
-  // No large product of a tensor train falls back: what is not in 8 bits says which of the other reasons it
-  // has.
+  // No large product of a tensor train falls back: products that are not in 8 bits give another reason.
   for (std::size_t at = 0, end; at < report.size(); at = end + 1) {
     end = std::min(report.find('\n', at), report.size());
     const std::string line = report.substr(at, end - at);

@@ -112,7 +112,7 @@ TEST_F(GlueCommand, MakesTheTableOfWhatIsThere) {
   EXPECT_THAT(result.output, HasSubstr("rte    accuracy"));
   EXPECT_EQ(read_text(folder() / "out/glue.txt").substr(0, 4), "task");
 
-  // What the table says is what `eval` says of the model that was kept.
+  // The table's scores equal those of `eval` for the kept model.
   const ProgramResult eval = run_program({"eval", (folder() / "out/runs/rte-2").string(), "--json"});
   const json scores = json::parse(eval.output.substr(eval.output.find('{')));
   EXPECT_NEAR(scores["dev"]["accuracy"].get<double>(), rte["seeds"][1]["numbers"][0].get<double>(), 1e-12);
@@ -127,7 +127,7 @@ TEST_F(GlueCommand, MakesTheTableOfWhatIsThere) {
   EXPECT_EQ(rows, 60);
   EXPECT_TRUE(fs::exists(folder() / "out/submission/STS-B.tsv"));
 
-  // Nothing is left to do, and other settings have a table of their own.
+  // Nothing is left to do, and other settings have a separate table.
   const ProgramResult again = run_program(arguments("out"));
   EXPECT_EQ(again.code, 0);
   EXPECT_THAT(again.output, testing::Not(HasSubstr("seed 1 of 2")));
@@ -209,11 +209,11 @@ TEST_F(GlueCommand, RefusesWhatItSaysItself) {
 
 TEST_F(GlueCommand, OneTableIsOfOneModel) {
   ASSERT_EQ(run_program(arguments("out", {"--tasks", "rte"}, "1")).code, 0);
-  // The table keeps what the folder holds.
+  // The table keeps the folder's results.
   ASSERT_EQ(run_program(arguments("out", {"--tasks", "stsb"}, "1")).code, 0);
   ASSERT_EQ(results("out")["tasks"].size(), 2U);
   EXPECT_EQ(results("out")["tasks"][1]["task"], "rte");
-  // The pretraining has gone on.
+  // The pretraining has continued.
   TrainingRun(recipe("longer"), {.stop_after = 6, .output = silent()}).run();
   fs::remove_all(folder() / "pretrained");
   fs::rename(folder() / "longer", folder() / "pretrained");
@@ -237,7 +237,7 @@ TEST_F(GlueCommand, FromScratchItBeginsWithRandomWeights) {
   EXPECT_EQ(weights("whole/runs/rte-1"), weights("pretrained"));
   EXPECT_NE(weights("scratch/runs/rte-1"), weights("pretrained"));
   EXPECT_NE(weights("scratch/runs/rte-1"), weights("scratch/runs/rte-2"));
-  // The same command goes on.
+  // The same command continues.
   fs::remove(folder() / "scratch/runs/rte-2/result.json");
   EXPECT_EQ(run_program(arguments("scratch", scratch)).code, 0);
   const ProgramResult mixed = run_program(arguments("scratch", still));

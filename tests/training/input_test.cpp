@@ -77,7 +77,7 @@ TEST_F(Input, MovesWithTheRun) {
   EXPECT_FALSE(fs::exists(run()));
 }
 
-// A command that was killed leaves a note that says so.
+// A killed command leaves a note that says so.
 TEST_F(Input, DataThatWereNotFinishedAreMadeAnew) {
   ASSERT_EQ(run_program(command({"--stop-after", "4"})).code, 0);
   const fs::path note = run() / "data/input.json";
@@ -129,7 +129,7 @@ TEST_F(Input, ATrialWritesNothing) {
          {"gone"});
 }
 
-// What the run would refuse, the trial refuses.
+// The trial rejects whatever the run would reject.
 TEST_F(Input, ATrialRefusesWhatTheRunRefuses) {
   for (const std::string_view trial : {"--dry-run", "--resume"}) {
     const std::vector<std::string> more = trial == "--resume" ? std::vector<std::string>{"--resume", "auto"}

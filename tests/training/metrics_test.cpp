@@ -108,7 +108,7 @@ TEST(Metrics, AFullDiskIsNoticed) {
               testing::HasSubstr("m.jsonl: could not write: No space left on device"));
 }
 
-// An evaluation of the step that was saved, done after a resume, of which the next resume knows nothing.
+// An evaluation of the saved step, done after a resume, which the next resume does not know of.
 TEST(Metrics, LinesOfTheSavedStepThatCameLaterAreWrittenAgain) {
   const test::TemporaryFolder folder;
   const std::string saved = "{\"step\":4,\"loss\":2}\n{\"step\":5,\"loss\":1}\n",

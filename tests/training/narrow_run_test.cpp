@@ -28,7 +28,7 @@ TEST(NarrowTraining, GradientsAreThoseOfDouble) { expect_narrow_gradients(cpu_de
 class NarrowRun : public RunFixture {
  protected:
   TestDevice device_ = cpu_device();
-  // The loss of the validation split, as the program says it.
+  // The loss of the validation split, as printed by the program.
   static double evaluated(const std::filesystem::path& run, const std::string& type) {
     const ProgramResult result = run_program(
         {"eval", run.string(), "--set", "precision.compute=" + type, "--data", corpus().string(), "--json"});
@@ -68,7 +68,7 @@ TEST_F(NarrowRun, OneThreadAndSeveralGiveTheSameBits) {
 
 TEST_F(NarrowRun, AdaptsRanks) { expect_to_adapt_ranks(device_, narrow); }
 
-// Checkpoints hold the same in both types, so that either computes on what the other has learned.
+// Checkpoints have the same format in both types, so that each continues with what the other has learned.
 TEST_F(NarrowRun, EitherTypeEvaluatesWhatTheOtherHasTrained) {
   train("narrow", device_.with_graphs, {}, narrow);
   train("wide", device_.with_graphs);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* planted_in = "encoder.1.norm1.weight";
 
-// A power of two, so that what was there comes back to the bit.
+// A power of two, so that the original value is restored bit-exactly.
 constexpr double overflow = 0x1p127, back = 0x1p-127;
 
 void multiply(StepEngine& engine, double factor) {
@@ -98,7 +98,7 @@ void expect_equal_tensors(const std::filesystem::path& a, const std::filesystem:
   for (const char* group : {"/data", "/ranks"}) EXPECT_EQ(first.attributes(group), second.attributes(group));
 }
 
-// Lines without what depends on the clock.
+// Lines without time-dependent members.
 std::vector<nlohmann::json> timeless(std::vector<nlohmann::json> lines) {
   for (nlohmann::json& line : lines)
     for (const char* key : {"tokens_per_second", "ms_per_step"}) line.erase(key);
@@ -176,7 +176,7 @@ void NonfiniteRun::expect_a_skipped_step_to_change_nothing(const std::vector<std
     EXPECT_EQ(line["step"], 6);
     EXPECT_EQ(line["skipped"]["total"], 1);
     EXPECT_EQ(line["skipped"]["in_a_row"], 1);
-    // Its norm sees squares that overflow; what comes before it in a backward pass is finite.
+    // Its norm overflows when squared; everything before it in a backward pass is finite.
     EXPECT_EQ(line["skipped"]["first"], "encoder.1.norm2.weight's gradient");
   }
   EXPECT_EQ(skipped, 1);
@@ -206,7 +206,7 @@ void NonfiniteRun::expect_a_full_row_to_stop_and_to_go_on() const {
   }
   // As long as the cause is there, the same step fills the same row.
   EXPECT_THAT(refusal({}, {.mode = RunMode::resume}), says_all);
-  // Without it, the run goes on as one that was never stopped.
+  // Without it, the run continues like one that was never stopped.
   const TrainingOutcome mended = train("stops", {.to = 0}, {}, {.mode = RunMode::resume});
   const TrainingOutcome whole = train("whole", {.from = 1, .to = 10}, {"optim.max_consecutive_skips=20"});
   EXPECT_EQ(whole.skipped, 9);
@@ -215,7 +215,7 @@ void NonfiniteRun::expect_a_full_row_to_stop_and_to_go_on() const {
   EXPECT_EQ(timeless(metrics("stops")), timeless(metrics("whole")));
 }
 
-// Interrupted between two skipped steps, and behind the last of them.
+// Interrupted between two skipped steps, and after the last of them.
 void NonfiniteRun::expect_rows_to_be_resumed() const {
   const PlantedOverflow planted{.from = 4, .to = 8};
   const TrainingOutcome whole = train("whole", planted);

@@ -35,7 +35,7 @@ TEST_F(Nonfinite, ASkippedStepOfGaloreChangesNothing) {
       {"optim.name=galore", "optim.galore={rank=5, update_proj_gap=100}"});
 }
 
-// Subspaces are found anew before every update: a skipped one must not have found any.
+// Subspaces are recomputed before every update: a skipped update must not recompute any.
 TEST_F(Nonfinite, ASkippedStepLeavesGaloresSubspaces) {
   expect_a_skipped_step_to_change_nothing({"optim.name=galore", "optim.galore={rank=5, update_proj_gap=1}"});
 }
@@ -100,7 +100,7 @@ TEST(NonfiniteGradients, AreNamedInTheOrderOfABackwardPass) {
   EXPECT_EQ(named({1, 1, 1e25, 1}, {1, 1, 1, 1e18}), "first");
 }
 
-// A gradient that overflows alone: the rest of the train makes up for a core that is nearly 0.
+// A gradient that overflows alone: the rest of the tensor train compensates for a core that is nearly 0.
 TEST_F(Nonfinite, AGradientBeyondItsSquareIsNamed) {
   std::FILE* null = std::fopen("/dev/null", "w");
   TrainingRun run(recipe("run", {"optim.clip_norm=0.0", "optim.max_consecutive_skips=1"}), {.output = null});
@@ -136,7 +136,7 @@ TEST_F(Nonfinite, StopsAtTheFirstWhereNoneMayBeSkipped) {
     EXPECT_THAT(error.what(), testing::HasSubstr("step-00000004.h5"));
   }
   std::fclose(null);
-  // What is saved is the state before the step: only what the test itself broke is not finite.
+  // The saved state is from before the step: only the value broken by the test is not finite.
   const CheckpointReader reader(folder() / "run" / "checkpoints" / "step-00000004.h5");
   reader.verify();
   std::FILE* quiet = std::fopen("/dev/null", "w");

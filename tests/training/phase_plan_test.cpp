@@ -54,7 +54,7 @@ TEST(PhasePlan, APhaseOfEpochsKeepsTheStepsItWasBegunWith) {
   EXPECT_EQ(longer.steps(1), 23) << "the recipe asks for more epochs now";
   PhasePlan more_phases(recipe, [](std::int64_t) { return 30; });
   more_phases.keep_begun({40}, recipe, 0);
-  // What is over cannot be changed any more.
+  // Finished phases cannot be changed any more.
   Recipe changed = recipe;
   changed.phases[0].steps = 4000;
   PhasePlan second(changed, [](std::int64_t) { return 30; });
@@ -90,7 +90,7 @@ TEST(PhasePlan, WithHoursPhasesEndWhenTheirTimeDoes) {
   // The time is over, a little late.
   plan.replan({.phase = 0, .phase_step = 59, .seconds = 239, .phase_seconds = 239});
   EXPECT_EQ(plan.steps(0), 59) << "half a step is no step";
-  // The second phase has what is left, at its own pace.
+  // The second phase has the remaining time, at its own pace.
   plan.replan({.phase = 1, .phase_step = 1, .seconds = 250, .phase_seconds = 11});
   EXPECT_THAT(plan.steps(), testing::ElementsAre(59, 11));
   plan.replan({.phase = 1, .phase_step = 4, .seconds = 500, .phase_seconds = 261});
@@ -145,7 +145,7 @@ TEST(PhasePlan, EvaluationsAreSpreadOverEpochs) {
   EXPECT_FALSE(without.ends_evaluation_epoch(1, 7));
 }
 
-// Embeddings follow what they are made of, unless they have a rate of their own.
+// The rate of embeddings follows their parameters' role, unless they have a separate rate.
 TEST(StepRates, OfEmbeddings) {
   LearningRates highest{.cores = 1, .gates = 2, .other = 4};
   const ParameterInfo core{.role = ParameterRole::core, .embedding = true},

@@ -22,7 +22,7 @@ class PlanCommand : public TrainingFixture {
   std::string at(const char* name) const { return (folder() / name).string(); }
 };
 
-// What is advised can be trained at once. Which width that is depends on how busy the machine is.
+// The advised recipe can be trained at once. Its width depends on how busy the machine is.
 TEST_F(PlanCommand, WritesARecipeThatTrains) {
   const ProgramResult planned = run_program(plan({"--output", at("mine.toml")}));
   ASSERT_EQ(planned.code, 0) << planned.output;
@@ -66,7 +66,7 @@ TEST_F(PlanCommand, RefusesWhatCannotBe) {
   EXPECT_EQ(read_text(at("taken.toml")), "mine");
   expect(run_program(plan({"--set", "data.tokenizer=''"})), 2, {"--tokenizer"});
   expect(run_program(plan({"--data", at("nothing")})), 1, {"nothing"});
-  // Said before the measurements, not after them.
+  // Reported before the measurements, not after them.
   expect(run_program(plan({"--output", "/dev/null/mine.toml"})), 1, {"/dev/null"});
   expect(run_program(plan({"--data", corpus(), "--data", corpus()})), 2, {"both end in", "rename one"});
   expect(run_program(plan({"--set", "tensorized.enabled=false"})), 2, {"tensorized.enabled"});

@@ -11,8 +11,8 @@ namespace {
 using test::error_of;
 using testing::HasSubstr;
 
-// Processes that exist in a test alone: process 0 of three, of which the second says what it is told to, and
-// the third what process 0 says.
+// Processes that exist only in a test: process 0 of three; the second sends given texts, and the third the
+// same as process 0.
 class FakeRanks final : public Communicator {
  public:
   explicit FakeRanks(std::vector<std::string> second = {}) : Communicator(0, 3), second_(std::move(second)) {}
@@ -35,7 +35,7 @@ class FakeRanks final : public Communicator {
   std::string heard_;
 };
 
-// What a process says of these files.
+// A process's text about these files.
 std::string said_of(const std::vector<GivenFile>& files) {
   FakeRanks processes;
   require_same_files(processes, files);

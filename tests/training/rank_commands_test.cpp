@@ -29,8 +29,8 @@ const char* const killed = "encoder.1.attention.query";  // removed by hand; no 
 
 class RankCommands : public RankRun {
  protected:
-  // A run that never removes what is dead within a phase; at step `stop` one layer dies by hand. In fp64, so
-  // that rounding is nothing.
+  // A run that never compacts within a phase; at step `stop` one layer is pruned by hand. In fp64, so that
+  // rounding is negligible.
   TrainingOutcome train_killing(const std::string& run, TrainingOptions options = {}) const {
     TrainingRun* current = nullptr;
     options.after_step = [&](std::int64_t step) {
@@ -51,13 +51,13 @@ class RankCommands : public RankRun {
       adapting({"precision.compute=fp64", "phase.1.steps=40", "phase.1.adaptation.compact_interval=0",
                 "run.log_interval=1"});
 
-  // In fp32, with dead entries, stopped within the late phase.
+  // In fp32, with pruned entries, stopped within the compressing phase.
   fs::path masked() const {
     return train("masked", adapting({"phase.1.adaptation.compact_interval=0"}), {.stop_after = stop})
         .checkpoint;
   }
 
-  // A checkpoint of weights alone, as other programs might write it: some entries dead, and a layer.
+  // A checkpoint of weights alone, as other programs might write it: some entries and a layer are pruned.
   fs::path write_weights() const {
     const Recipe fresh = recipe("none", {"precision.compute=fp64"});
     Model model(encoder_config(fresh, 400), host_allocator(), false);
@@ -152,7 +152,7 @@ TEST_F(RankCommands, ARunResumesFromTheCompactedCheckpoint) {
   }
 }
 
-// To the bit what the run would have written, had it removed the dead at this step.
+// Bit-exactly what the run would have written, had it compacted at this step.
 TEST_F(RankCommands, CompactWritesWhatTrainingWould) {
   const fs::path before = masked(), after = compact(before);
   ASSERT_NE(held_ranks(CheckpointReader(before)), live_ranks(CheckpointReader(before)));
@@ -343,7 +343,7 @@ TEST_F(RankCommands, BenchWithoutAHistory) {
   refuses(arguments, 1, {"encoder.0.ffn.up", "[4, 20, 6]", "[4, 7, 6]"});
 }
 
-// The masked model of the benchmark is the compacted one with zeros behind: compacted, it is that one again.
+// The benchmark's masked model is the compacted one padded with zeros: compacting it gives that one again.
 TEST_F(RankCommands, SlicesInFrontAreTheSameModel) {
   const CheckpointReader reader(write_weights());
   const RankCompaction compaction(reader);

@@ -40,7 +40,7 @@ class RankRun : public TrainingFixture {
     options.output = null;
     return TrainingRun(recipe(run, overrides), options).run();
   }
-  // The same; what it says to people.
+  // The same; returns its messages.
   std::string words_of(const std::string& run, const std::vector<std::string>& overrides,
                        TrainingOptions options = {}) const {
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> said(std::tmpfile(), std::fclose);

@@ -47,7 +47,7 @@ void RankRunOfBoth::expect_an_end_at_the_target(const std::vector<std::string>& 
   EXPECT_LE(size, target);
   EXPECT_GT(size, 0.9 * target);
   EXPECT_EQ(last["branch"], "hold");
-  // What is gone is gone from the file.
+  // Removed layers are gone from the file.
   const CheckpointReader reader(outcome.checkpoint);
   const RankHistory history = load_rank_history(reader);
   EXPECT_NEAR(
@@ -63,7 +63,7 @@ void RankRunOfBoth::expect_an_end_at_the_target(const std::vector<std::string>& 
   EXPECT_EQ(tensorized_size(model.model.config(), ranks_of(model.model.config())),
             core_elements(outcome.checkpoint));
   EXPECT_TRUE(std::isfinite(outcome.evaluation->loss));
-  // Sizes never grow again, and the early phase is no late one.
+  // Sizes never grow again, and the regularizing phase is not a compressing one.
   double before = 1;
   for (const auto& line : lines) {
     const double now = line["ranks"]["size"];
@@ -73,8 +73,8 @@ void RankRunOfBoth::expect_an_end_at_the_target(const std::vector<std::string>& 
   }
 }
 
-// Within the early phase, at its end, and within the late one: with dead entries still in memory, and after
-// they have been removed.
+// Within the regularizing phase, at its end, and within the compressing one: with pruned entries still in
+// memory, and after they have been removed.
 TEST_F(RankRunOfBoth, ALatePhaseEndsAtItsTargetWithCompactedCores) { expect_an_end_at_the_target({}); }
 
 const std::vector<std::string> by_muon = {
@@ -98,7 +98,8 @@ TEST_F(RankRun, ResumingContinuesToTheBit) {
   const TrainingOutcome whole = train("whole", settings);
   const CheckpointReader reader(whole.checkpoint);
   const auto lines = rank_lines("whole");
-  std::int64_t death = 0;  // the first step of the late phase after which something dead is in memory
+  std::int64_t death =
+      0;  // the first step of the compressing phase after which memory contains pruned entries
   for (std::size_t i = 31; i < lines.size() && death == 0; ++i) {
     const auto step = static_cast<std::int64_t>(i) + 1;
     if (lines[i]["ranks"]["live"] < lines[i - 1]["ranks"]["live"] && (step - 30) % 7 != 0) death = step;
@@ -167,7 +168,7 @@ TEST_F(RankRun, CompactionChangesNothingButRounding) {
 }
 
 TEST_F(RankRun, TargetsOfAllKinds) {
-  // The least recipe says how much is no tensor train.
+  // The smallest recipe shows how much is outside of tensor trains.
   const EncoderConfig config = encoder_config(recipe("sizes"), 400);
   const Model model(config, host_allocator(), false);
   const std::int64_t cores = model.parameters().count(ParameterRole::core);
@@ -236,7 +237,7 @@ TEST_F(RankRun, APhaseThatHasBegunKeepsItsObjectiveAndItsTarget) {
   refuses({"phase.1.objective=regularize"}, "gamma=0.1", "another objective");
 }
 
-// What a model is measured by is what it was when its training began, also in a run that goes on from it.
+// A model's units are those of the start of its training, even in a run that continues from it.
 TEST_F(RankRun, ARunFromAnAdaptedCheckpointIsMeasuredByItsStart) {
   const TrainingOutcome first = train("first", adapting());
   const TrainingOutcome second =
@@ -263,7 +264,7 @@ TEST_F(RankRun, RemovedLayersStayCounted) {
   EXPECT_GT(removed, 0);
 }
 
-// Close to the least that leaves an encoder, too, tokens go on seeing one another.
+// Even close to the smallest possible encoder, tokens still attend to one another.
 TEST_F(RankRun, ALateStageNeverEndsWithoutAttention) {
   const EncoderConfig config = encoder_config(recipe("sizes"), 400);
   const LayerRanks start = ranks_of(config);
@@ -276,7 +277,7 @@ TEST_F(RankRun, ALateStageNeverEndsWithoutAttention) {
   EXPECT_TRUE(is_connected(config, left));
   EXPECT_EQ(connecting_layers(config, left),
             (std::vector<std::string>{"encoder.0.attention.value", "encoder.0.attention.output"}));
-  // And not in name only: what cannot die is not pulled to 0 either.
+  // And not in name only: entries that cannot be pruned are not pulled to 0 either.
   const LoadedModel model(outcome.checkpoint, corpus() / "tok.model", {}, "cpu");
   const ParameterStore& store = model.model.parameters();
   for (const RankedLayer& layer : model.model.ranked_layers())
@@ -311,7 +312,8 @@ TEST_F(RankRun, ADenseBaselineHasNoRanksToAdapt) {
   EXPECT_TRUE(rank_lines("dense").empty());
 }
 
-// A γ so large that everything dies is an error, with the model aside and the last good checkpoint in place.
+// A γ so large that everything is pruned is an error, with the model set aside and the last good checkpoint
+// in place.
 TEST_F(RankRun, ANetworkThatDiesIsNoResult) {
   const std::vector<std::string> settings =
       adapting({"phase.0.adaptation.gamma=1e6", "phase.0.steps=300", "run.checkpoint_interval=5"});
@@ -348,7 +350,7 @@ TEST_F(RankRun, NaNInAGateIsNoticedAndTakesNoCheckpointsPlace) {
   EXPECT_FALSE(fs::exists(folder() / "nan" / "checkpoints" / "step-00000033.h5"));
 }
 
-// The size that is due falls to the target, and what is there follows it from above, give or take an entry.
+// The due size falls to the target, and the actual size follows it from above, within one entry.
 TEST_F(RankRun, TheTargetFallsOverAShareOfThePhase) {
   train("gradual", adapting({"run.log_interval=1", "phase.1.adaptation.shrink_share=0.8",
                              "phase.1.adaptation.threshold=10", "phase.1.steps=50"}));
@@ -372,8 +374,8 @@ TEST_F(RankRun, TheTargetFallsOverAShareOfThePhase) {
   EXPECT_GT(sizes.size(), 8u);
 }
 
-// A phase at fixed ranks between two late ones kills nothing, and the second goes on from what is left; also
-// when stopped within either.
+// A phase at fixed ranks between two compressing ones prunes nothing, and the second continues from the
+// remaining ranks; also if stopped within either.
 TEST_F(RankRun, LatePhasesWithAPauseBetweenThem) {
   const auto four_phases = [&](const std::string& run) {
     Recipe all = recipe(run, adapting());

@@ -1,4 +1,4 @@
-// What phases do to ranks, apart from a run.
+// The effect of phases on ranks, without a run.
 #include "training/rank_stages.h"
 
 #include <nlohmann/json.hpp>
@@ -78,7 +78,7 @@ TEST_F(RankStagesTest, ADenseBaselineHasNoStages) {
   EXPECT_FALSE(stages.adapting());
 }
 
-// From the size of its beginning to its target, by the cube of what is left of its shrinking share.
+// From the initial size to its target, by the cube of the remaining shrinking share.
 TEST_F(RankStagesTest, TheSizeThatIsDueFallsFromStepToStep) {
   recipe_.phases[2].adaptation->shrink_share = 0.5;
   RankStages stages(recipe_, form());

@@ -50,7 +50,7 @@ TEST_F(RateSearch, RatesThatAreTooLowAreRaised) {
     }
   }
   EXPECT_THAT(names, testing::ElementsAre("all", "cores", "gates", "other"));
-  // A kind begins with what was chosen before, and the last choice is what is advised.
+  // A kind starts with the earlier choice, and the last choice is the advice.
   for (std::size_t i = 1; i < report.curves.size(); ++i) {
     const RateCurve &before = report.curves[i - 1], &curve = report.curves[i];
     EXPECT_THAT(curve.trials,
@@ -92,7 +92,7 @@ TEST_F(RateSearch, AKindWithoutARateOrWithoutParametersHasNoCurve) {
               testing::ThrowsMessage<UsageError>(HasSubstr("learning_rate is 0")));
 }
 
-// The embedding's cores have a curve where they have a rate of their own; a dense model's matrices have one.
+// The embedding's cores have a curve if they have a separate rate; a dense model's matrices have one.
 TEST_F(RateSearch, RatesOfMuonAreFoundToo) {
   const std::string rates = "learning_rate={cores = 1e-4, embedding = 1e-4, gates = 1e-3, other = 1e-3}";
   const std::vector<std::string> muon = {"run.threads=1", "optim.name=muon", "phase.0." + rates,
@@ -122,7 +122,7 @@ TEST_F(RateSearch, StopsWhenItIsAsked) {
   EXPECT_TRUE(early.stopped);
   EXPECT_TRUE(early.curves.empty());
   EXPECT_THAT(describe(early), HasSubstr("there is no advice"));
-  // In the middle of the third trial: two have something to say.
+  // In the middle of the third trial: two have results.
   options = quiet(10), steps = 0;
   options.stop_requested = [&] { return ++steps > 25; };
   const RateReport later = find_rates(recipe("run", {"run.threads=1"}), options);

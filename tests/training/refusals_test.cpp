@@ -1,5 +1,5 @@
-// What cannot be right is refused, and the sentence names the cause: models that are not finite, data without
-// targets, labels, tokenizers, folders that were lost.
+// Invalid input is rejected, and the sentence names the cause: non-finite models, data without targets,
+// labels, tokenizers, lost folders.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -60,7 +60,7 @@ class Refusals : public TrainingFixture {
     for (const std::string& line : lines) stream << line << '\n';
   }
 
-  // The run's newest checkpoint with all numbers of a tensor replaced, as another file.
+  // The run's newest checkpoint with all values of a tensor replaced, as another file.
   fs::path with_number(const fs::path& from, const std::string& tensor, float number) const {
     fs::path changed = folder() / "changed.h5";
     copy_checkpoint(from, changed, [&](const std::string& path, std::vector<float>& values) {
@@ -99,7 +99,7 @@ TEST_F(Refusals, AModelThatIsNotFiniteIsOnlyLookedAt) {
   EXPECT_THAT(shown.output, HasSubstr(fmt::format("not finite, first {}", tensor)));
 }
 
-// The weights are finite, and what follows from them is not.
+// The weights are finite, but the outputs are not.
 TEST_F(Refusals, OutputsThatAreNotFiniteAreNotWritten) {
   write_table([](int i) { return i % 2 == 0 ? "a" : "b"; });
   ASSERT_EQ(finetune({}, {"--stop-after", "2"}).code, 0);
@@ -115,7 +115,7 @@ TEST_F(Refusals, OutputsThatAreNotFiniteAreNotWritten) {
 
 TEST_F(Refusals, MomentsThatAreNotFiniteAreNotResumed) {
   ASSERT_EQ(pretrain({}, {"--stop-after", "2"}).code, 0);
-  // Nor is what such a model would say of a mask.
+  // Nor are such a model's predictions for a mask.
   const std::string loud = with_number(checkpoint(2), "/model/head.norm.weight", 3e38F).string();
   expect(run_program({"fill", loud, "--tokenizer", (corpus() / "tok.model").string(), "x [MASK]"}), 1,
          {"changed.h5", "'x [MASK]' is not finite, though its weights are"});
@@ -124,7 +124,7 @@ TEST_F(Refusals, MomentsThatAreNotFiniteAreNotResumed) {
   expect(pretrain({}, {"--resume", "auto"}), 1, {"step-00000002.h5", tensor, "not finite"});
 }
 
-// A row that no sequence reaches: its gradient is 0, and no step sees what an update has made of it.
+// A row that no sequence reaches: its gradient is 0, and no step notices what an update has made of it.
 TEST_F(Refusals, NoCheckpointTakesNumbersThatAreNotFinite) {
   std::FILE* const null = std::fopen("/dev/null", "w");
   for (const bool of_moments : {false, true}) {
@@ -230,7 +230,8 @@ TEST_F(Refusals, ARunWhoseCheckpointsAreGoneIsNotBegunAnew) {
   EXPECT_EQ(pretrain({}, {"--resume", "auto"}).code, 0);
 }
 
-// Of a version that left no sign: its metrics go on beyond the first checkpoint, or a best model is there.
+// From a version that left no marker: its metrics continue beyond the first checkpoint, or a best model
+// exists.
 TEST_F(Refusals, AnEarlierVersionsRunIsToldByWhatItLeft) {
   ASSERT_EQ(pretrain({}, {"--stop-after", "4"}).code, 0);
   fs::remove_all(in_run("checkpoints"));
@@ -247,7 +248,7 @@ TEST_F(Refusals, AnEarlierVersionsRunIsToldByWhatItLeft) {
   EXPECT_THAT(anew.output, HasSubstr("holds no checkpoint yet: the run begins anew"));
 }
 
-// What a run of ours would leave by the same names, but somebody else has made.
+// Files with the names of a run's files, made by someone else.
 TEST_F(Refusals, FilesOfOthersAreNotTakenForARunThatBeginsAnew) {
   fs::create_directories(in_run("checkpoints"));
   write_lines(in_run("checkpoints") / "model.pt", {"weights"});

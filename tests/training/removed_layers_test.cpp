@@ -30,7 +30,7 @@ class RemovedLayersRun : public TrainingFixture {
   }
 };
 
-// The checkpoint's recipe says which layers are gone: one that does not know of them goes on.
+// The checkpoint's recipe lists the removed layers: a recipe that does not know of them resumes.
 TEST_F(RemovedLayersRun, IsResumedToTheBit) {
   const TrainingOutcome whole = train("whole", {}, removed_);
   train("stopped", {.stop_after = 5}, removed_);

@@ -1,4 +1,4 @@
-// `comera report`: what becomes of real runs, whole and broken.
+// `comera report` for real runs, complete and broken.
 #include <gmock/gmock.h>
 
 #include <fstream>

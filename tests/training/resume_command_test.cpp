@@ -1,4 +1,4 @@
-// `comera resume`: a run goes on with nothing but its folder.
+// `comera resume`: a run resumes from its folder alone.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -109,7 +109,7 @@ TEST_F(ResumeCommand, WhatIsNoRunIsRefused) {
   expect(resume(run, {"--set", "run.output=elsewhere"}), 2,
          {"--set run.output: the run stays in its folder"});
   expect(resume(run, {"--set", "data.tokenizer=/nowhere/tokenizer.model"}), 1, {"/nowhere/tokenizer.model"});
-  // A recipe that somebody has changed is not passed over.
+  // A changed recipe is not ignored.
   std::ofstream(run / "recipe.toml", std::ios::app) << "[[phase\n";
   expect(resume(run), 2, {"recipe.toml"});
 }

@@ -93,7 +93,7 @@ TEST_F(Resume, ByMuonTooContinuesToTheBitOnAnyNumberOfThreads) {
   EXPECT_THAT([&] { train("three", {.mode = RunMode::resume}, back); }, refused);
 }
 
-// Subspaces that are kept, and such as are found anew in the first step after a resume.
+// Subspaces that are kept, and ones recomputed in the first step after a resume.
 TEST_F(Resume, ByLambAndGaloreTooContinuesToTheBitOnAnyNumberOfThreads) {
   for (const std::vector<std::string>& optimizer :
        {std::vector<std::string>{"optim.name=lamb"},
@@ -222,7 +222,7 @@ TEST_F(Resume, ACheckpointIsInspectedByItself) {
   EXPECT_TRUE(fs::exists(folder() / "run" / "tokenizer.model"));
 }
 
-// A file system of its own that is full from the fourth step on: the checkpoint of step 3 stays, and serves.
+// A separate file system that is full from the fourth step on: the checkpoint of step 3 stays, and is usable.
 TEST_F(Resume, AFullDiskLeavesTheLastGoodCheckpoint) {
   const fs::path disk = folder() / "disk";
   fs::create_directory(disk);

@@ -15,7 +15,7 @@ using testing::HasSubstr;
 using testing::StartsWith;
 using Steps = std::vector<std::int64_t>;
 
-// One of two processes. The other says what it is given, or else the same.
+// One of two processes. The other sends given values, or else the same.
 class OneOfTwo final : public Communicator {
  public:
   explicit OneOfTwo(int rank) : Communicator(rank, 2) {}
@@ -169,7 +169,7 @@ TEST_F(RunCheckpointsTest, ModelsThatDifferAreNotSaved) {
   EXPECT_EQ(there(), Steps{1});
 }
 
-// It knows what the first one has saved, and what that could not save.
+// It knows what process 0 has saved, and what could not be saved.
 TEST_F(RunCheckpointsTest, AnotherProcessThanTheFirstWritesNothing) {
   OneOfTwo host(1);
   Job job(host, {});

@@ -66,7 +66,7 @@ TEST(RunDirectory, ThereMustBeARunToResume) {
   EXPECT_FALSE(std::filesystem::exists(folder / "run"));
 }
 
-// Whatever of a run is there, it is not begun anew over it.
+// If any part of a run exists, no new run starts over it.
 TEST(RunDirectory, AnyFileOfARunMakesItOne) {
   for (const char* name : {"metrics.jsonl", "saved", "best.h5", "best-phase-1.h5", "nonfinite.h5",
                            "collapsed.h5", "checkpoints/step-00000010.h5"}) {
@@ -81,7 +81,7 @@ TEST(RunDirectory, AnyFileOfARunMakesItOne) {
   }
 }
 
-// What stood in the directory before is neither removed nor written over, whether a run begins there or not.
+// Existing files in the directory are neither removed nor overwritten, whether a run begins there or not.
 TEST(RunDirectory, FilesOfTheUserStay) {
   TemporaryFolder folder;
   std::filesystem::create_directories(folder / "mine/processes");
@@ -175,7 +175,7 @@ TEST(RunDirectory, ADirectoryInUseIsRefusedWithTheProcess) {
   EXPECT_NO_THROW(RunDirectory(folder / "run", RunMode::fresh));
 }
 
-// What cannot be listed is not taken for empty, and the advice is not to remove it.
+// An unlistable folder is not treated as empty, and the advice is not to remove it.
 TEST(RunDirectory, CheckpointsThatCannotBeListedAreNotTakenForNone) {
   TemporaryFolder folder;
   begin_run(folder / "run");

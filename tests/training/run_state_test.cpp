@@ -41,7 +41,7 @@ TEST(RunState, ComesBackToTheBit) {
   EXPECT_NE(loaded.attributes(), RunState().attributes());
 }
 
-// What versions before did not save has the value that it had there.
+// Values that earlier versions did not save get the values that they had there.
 TEST(RunState, OfOlderVersionsIsRead) {
   const TemporaryFolder folder;
   Attributes old = some_state().attributes();

@@ -1,4 +1,4 @@
-// What processes tell each other in a step, as one of them sees it.
+// The exchange between processes in a step, from the view of one of them.
 #include <gmock/gmock.h>
 
 #include <numeric>
@@ -8,7 +8,7 @@
 namespace comera::test {
 namespace {
 
-// One of several processes, beside others that say what it is given.
+// One of several processes, with others that send given values.
 class OneOfThree final : public Communicator {
  public:
   OneOfThree(int process, std::vector<double> others)
@@ -44,7 +44,7 @@ TEST(SharedStep, AProcessAloneAgreesWithItself) {
 TEST(SharedStep, TargetsAndTokensAreSummed) {
   OneOfThree second(1, {10, 200, 0, 1, 1.5, 2, 0, 8});
   Job job(second, {});
-  // Only the first process's clock says when to save, so that this one's wish does not count.
+  // Only the clock of process 0 decides when to save, so this one's request does not count.
   const Job::Step step = job.share({.targets = 5, .units = 70, .save = true, .waited_ms = 5, .seconds = 100});
   EXPECT_EQ(step.targets, 15);
   EXPECT_EQ(step.units, 270);
@@ -67,7 +67,7 @@ TEST(SharedStep, OneThatIsAskedToStopStopsAll) {
   EXPECT_TRUE(asked.stop_wanted());
 }
 
-// Who comes last waits for the sums only: what the others waited beyond that, they waited for it.
+// The last process to arrive waits only for the sums: all further waiting of the others was for it.
 TEST(SharedStep, WaitingIsSplitInSumsAndProcesses) {
   OneOfThree second(1, {0, 0, 0, 0, 0, 2, 0, 8});
   Job job(second, {});

@@ -1,4 +1,4 @@
-// The engine with a model of another kind than the encoder, and what it does when things go wrong.
+// The engine with another kind of model than the encoder, and its error handling.
 #include "training/step_engine.h"
 
 #include <gmock/gmock.h>
@@ -78,7 +78,7 @@ class LineBatches final : public PackLayout {
   const Line& model_;
 };
 
-// The first of two processes; counts the sums that it is asked for.
+// The first of two processes; counts the requested sums.
 class Counting final : public Communicator {
  public:
   Counting() : Communicator(0, 2) {}

@@ -1,4 +1,4 @@
-// A training run loses nothing when what is around it fails: its terminal, its output, and what stands in its
+// A training run loses nothing when its environment fails: its terminal, its output, and the content of its
 // folder.
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -28,7 +28,7 @@ class TrainingSurroundings : public TrainingFixture, protected Shell {
   fs::path run() const { return folder() / "run"; }
   fs::path last() const { return run() / "checkpoints/step-00000012.h5"; }
   std::string treasure() const { return read_text(folder() / "treasure"); }
-  // A link to a file of the user's, where the run makes one of its own.
+  // A link to a user's file where the run creates its own.
   void link_to_treasure(const std::string& name) const {
     std::ofstream(folder() / "treasure") << "the user's";
     fs::create_directories((run() / name).parent_path());
@@ -80,13 +80,13 @@ TEST_F(TrainingSurroundings, ALimitOnTheSizeOfFilesIsASentence) {
   EXPECT_THAT(left_overs(run()), IsEmpty());
 }
 
-// libgomp would end the program by itself.
+// libgomp would end the program.
 TEST_F(TrainingSurroundings, MoreThreadsThanTheSystemGivesAreASentence) {
   expect_refusal(shell("ulimit -v 2000000; $C pretrain $R --set run.threads=1000"), 1,
                  {"1000 threads are more than the system gives", "choose fewer"});
 }
 
-// A run that goes on until it is stopped, and has saved something.
+// A run that continues until it is stopped, and has saved something.
 class EndlessRun {
  public:
   EndlessRun(const fs::path& checkpoints, const std::string& before) : checkpoints_(checkpoints) {
@@ -102,7 +102,7 @@ class EndlessRun {
   }
 
   void send(int number) const { kill(process_, number); }
-  // So many steps more, or until it has ended.
+  // This many more steps, or until it has ended.
   void wait_for_steps(std::int64_t steps) {
     const std::int64_t goal = newest() + steps;
     while (newest() < goal && waitpid(process_, &status_, WNOHANG) == 0)
@@ -145,7 +145,8 @@ TEST_F(TrainingSurroundings, AClosedTerminalSavesAndStops) {
   EXPECT_EQ(under_nohup.code(), 0);
 }
 
-// What a run writes down must be readable text, wherever it comes from: here the folder that it was begun in.
+// Everything that a run records must be readable text, wherever it comes from: here the folder where it was
+// started.
 TEST_F(TrainingSurroundings, NoNameThatIsNotUtf8GetsIntoARecipe) {
   ASSERT_EQ(shell("$C pretrain $R").code, 0);
   fs::create_directory(folder() / "caf\xe9");
@@ -166,7 +167,7 @@ TEST_F(TrainingSurroundings, NothingIsWrittenThroughALink) {
     EXPECT_EQ(treasure(), "the user's");
     fs::remove_all(run());
   }
-  // Nobody but a run makes files of these names, and this one has not begun.
+  // Only a run makes files with these names, and this one has not begun.
   for (const char* name : {"tokenizer.model", "best.h5", "checkpoints/latest"}) {
     link_to_treasure(name);
     expect_refusal(shell("$C pretrain $R"), 2, {"choose another --output"});

@@ -78,7 +78,8 @@ TEST_F(TimedRun, GoesOnWithTheTimeThatIsLeft) {
   EXPECT_GT(longer.step, resumed.step);
 }
 
-// Nobody knows how long a run without hours has trained, nor how many steps one with hours was asked for.
+// The training time of a run without hours is unknown, and so is the planned number of steps of one with
+// hours.
 TEST_F(TimedRun, HoursBelongToARunFromItsBeginning) {
   train("without", {.stop_after = 2}, {});
   EXPECT_THAT([&] { train("without", {.mode = RunMode::resume}, {hours(seconds)}); },

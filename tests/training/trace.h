@@ -16,7 +16,7 @@ namespace comera::test {
 std::vector<double> trace(EncoderConfig config, const Processor& processor, int steps = 10,
                           const OptimizerOptions& optimizer = {});
 
-// What one micro-batch leaves in the gradients of such a model with any head, without dropout, by parameter.
+// The gradients of one micro-batch of such a model with any head, without dropout, by parameter.
 std::map<std::string, std::vector<double>> gradients(EncoderConfig config, const Processor& processor);
 
 }  // namespace comera::test

@@ -18,7 +18,7 @@ struct ProgramResult {
 };
 ProgramResult run_program(const std::vector<std::string>& arguments);
 
-// A folder with a tiny corpus, its tokenizer and its shards, made once for a process, and a folder of its own
+// A folder with a tiny corpus, its tokenizer and its shards, created once per process, and a separate folder
 // for each test.
 class TrainingFixture : public testing::Test {
  protected:
@@ -33,7 +33,7 @@ class TrainingFixture : public testing::Test {
   std::filesystem::path write_recipe() const;  // recipe_text() as a file
 
   std::filesystem::path folder() const { return folder_; }
-  static const std::filesystem::path& corpus();  // holds tok.model, train-00000.h5, validation-00000.h5
+  static const std::filesystem::path& corpus();  // contains tok.model, train-00000.h5, validation-00000.h5
   // That it ended with this exit code and one line, "comera: error: …", which has all the parts.
   static void expect(const ProgramResult& result, int code, const std::vector<std::string>& parts);
 
@@ -42,11 +42,11 @@ class TrainingFixture : public testing::Test {
 };
 
 // A checkpoint without its tokenizer under another name, each tensor as `change` leaves it, or without it if
-// that says false. Of float32 models.
+// that returns false. For float32 models.
 void copy_checkpoint(const std::filesystem::path& from, const std::filesystem::path& to,
                      const std::function<bool(const std::string& path, std::vector<float>& values)>& change);
 
-// Every tensor of two checkpoints by its checksum, and what the trainer and the loader stand at.
+// Every tensor of two checkpoints by its checksum, and the positions of trainer and loader.
 void expect_equal_checkpoints(const std::filesystem::path& a, const std::filesystem::path& b);
 
 }  // namespace comera::test
