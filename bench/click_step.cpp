@@ -1,8 +1,7 @@
 // Training steps of a DLRM with the tables of Criteo Kaggle: milliseconds and memory, for dense tables or
 // tensor trains, on one machine.
 //
-//   comera_bench_clicks WIDTH RANK BATCH [PASSES] [profile
-// all-rows]
+//   comera_bench_clicks WIDTH RANK BATCH [PASSES] [profile | all-rows]
 //
 // RANK 0: dense tables, of which a step updates the rows that it looks up or, with `all-rows`, all of them.
 // Ids are drawn with a uniform logarithm, which gives frequencies by Zipf's law with exponent 1. Layers are
