@@ -55,7 +55,7 @@ void ClickBatch::lay_out(std::int32_t* base, Device device) {
                  .right_order = take({unique})};
   }
   block_bytes_ = static_cast<std::size_t>(base - begin) * sizeof(std::int32_t);
-  // Behind the block, the same for all tables.
+  // After the block, shared by all tables.
   for (std::int64_t t = 0; t < count; ++t)
     tables[t].ids.rows = Tensor(base, {capacity.tables[t].ids}, DType::int32, device);
 }

@@ -9,10 +9,10 @@
 
 namespace comera {
 
-// The most that one batch of clicks holds; what it really has is in its counts.
+// The capacity of one batch of clicks; its counts hold the actual sizes.
 struct ClickCapacity {
   std::int64_t examples = 0;  // B
-  std::int64_t numbers = 0;   // of each example
+  std::int64_t numbers = 0;   // numeric features per example
   struct Table {
     std::int64_t ids = 0;         // T, of all bags
     std::int64_t unique_ids = 0;  // U
@@ -20,29 +20,29 @@ struct ClickCapacity {
   };
   std::vector<Table> tables;
 
-  // A bag of one id in every table of so many rows.
+  // The capacity for one id in each of the tables with these rows.
   static ClickCapacity single(std::int64_t examples, std::int64_t numbers,
                               const std::vector<std::int64_t>& rows);
   friend bool operator==(const ClickCapacity&, const ClickCapacity&) = default;
 };
 
-// Examples of a click model: numbers, and a bag of ids for each table. All lies in one block: a loader fills
-// such a block on the host, and sending a batch to a device is one copy of it. Rows beyond the counts are
+// Examples of a click model: numeric features, and a bag of ids for each table. Everything lies in one block:
+// a loader fills such a block on the host, and uploading a batch is one copy. Rows beyond the counts are
 // zero, offsets beyond them repeat the last one.
 class ClickBatch {
  public:
   struct Table {
     Tensor offsets;  // int32 (B + 1): bag b has ids [offsets[b], offsets[b + 1])
-    // Of all bags, one after the other. Instead of places of ids, `unique_order` has the bags that they are
-    // in, sorted by id: a gradient of an id is the sum of those of its bags.
+    // For all bags, one after the other. `unique_order` holds bags instead of positions of ids, sorted by id:
+    // the gradient of an id is the sum of those of its bags.
     LookupIds ids;
   };
 
   ClickBatch() = default;
   ClickBatch(Allocator& allocator, const ClickCapacity& capacity);
-  // The same layout over a block of the host's, which has no LookupIds::rows.
+  // The same layout over a block in host memory, which has no LookupIds::rows.
   static ClickBatch over(void* memory, const ClickCapacity& capacity);
-  // For dry runs: addresses that nobody may read.
+  // For dry runs: the addresses must not be read.
   static ClickBatch measuring(const ClickCapacity& capacity, Device device = {});
 
   ClickCapacity capacity;
@@ -55,13 +55,13 @@ class ClickBatch {
   Tensor example_count() const { return counts.slice(0, {1}); }
   void* block() const { return numbers.raw(); }
   std::size_t block_bytes() const { return block_bytes_; }
-  // Of the block and what lies behind it.
+  // Of the block and of what follows it.
   std::size_t bytes() const {
     return block_bytes_ + static_cast<std::size_t>(most_ids()) * sizeof(std::int32_t);
   }
-  // Throws Error if a block of the host's was filled for another capacity.
+  // Throws Error if a host block was filled for another capacity.
   void check(std::span<const std::byte> block) const;
-  // What `filled` holds.
+  // The content of `filled`.
   std::vector<std::int32_t> digest() const;
 
  private:

@@ -8,26 +8,26 @@
 
 namespace comera {
 
-// The most that one batch of a phase holds; what it really has is in PackedBatch::counts.
+// The capacity of one batch of a phase; PackedBatch::counts holds the actual sizes.
 struct MicroBatchCapacity {
   std::int64_t tokens = 0;      // T
   std::int64_t sequences = 0;   // S
-  std::int64_t longest = 0;     // no sequence is longer
+  std::int64_t longest = 0;     // length limit of a sequence
   std::int64_t masked = 0;      // P; 0 without masked positions
   std::int64_t unique_ids = 0;  // U
   friend bool operator==(const MicroBatchCapacity&, const MicroBatchCapacity&) = default;
 };
 
-// Sequences laid end to end without padding between them; int32 but for the scores. Rows beyond the counts
-// are zero, offsets beyond them repeat the last one. All but token_rows lies in one block: a loader fills
-// such a block on the host, and sending a batch to a device is one copy of it.
+// Sequences packed end to end without padding; int32 except the scores. Rows beyond the counts are zero,
+// offsets beyond them repeat the last one. Everything but token_rows lies in one block: a loader fills such a
+// block on the host, and uploading a batch is one copy.
 class PackedBatch {
  public:
   PackedBatch() = default;
   PackedBatch(Allocator& allocator, const MicroBatchCapacity& capacity);
-  // The same layout over a block of the host's, which has no token_rows.
+  // The same layout over a block in host memory, which has no token_rows.
   static PackedBatch over(void* memory, const MicroBatchCapacity& capacity);
-  // For dry runs: addresses that nobody may read.
+  // For dry runs: the addresses must not be read.
   static PackedBatch measuring(const MicroBatchCapacity& capacity, Device device = {});
 
   MicroBatchCapacity capacity;
@@ -37,21 +37,21 @@ class PackedBatch {
   Tensor sequence_offsets;  // (S + 1), repeats its last entry
   Tensor masked_positions;  // (P) token row of each target
   Tensor masked_targets;    // (P)
-  Tensor labels;            // (S) classes of the examples, which are sequences or pairs of them
+  Tensor labels;            // (S) classes of the examples (sequences or pairs of them)
   Tensor scores;            // (S) float32, targets of a regression, of the examples
   Tensor unique_ids;        // (U) ascending
-  Tensor unique_index;      // (T) place of each token's id in unique_ids
+  Tensor unique_index;      // (T) index of each token's id in unique_ids
   Tensor unique_order;      // (T) token rows sorted by id
   Tensor unique_offsets;    // (U + 1) into unique_order
-  Tensor right_order;       // (U) places in unique_ids, sorted by (id % right rows of the TTM, id)
+  Tensor right_order;       // (U) indices into unique_ids, sorted by (id % right rows of the TTM, id)
   Tensor counts;            // (5)
-  Tensor capacities;        // (5) T, S, longest, P, U: which capacity the block was filled for
-  Tensor token_rows;        // (the most of T, S and P) 0, 1, 2, ...
+  Tensor capacities;        // (5) T, S, longest, P, U: the capacity that the block was filled for
+  Tensor token_rows;        // (max of T, S and P) 0, 1, 2, ...
 
-  // The block that a batch is: from token_ids to token_rows.
+  // The batch's block: from token_ids to token_rows.
   void* block() const { return token_ids.raw(); }
   std::size_t block_bytes() const;
-  // Throws Error if a block of the host's was filled for another capacity.
+  // Throws Error if a host block was filled for another capacity.
   void check(std::span<const std::byte> block) const;
 
   Tensor token_count() const { return counts.slice(0, {1}); }
@@ -59,7 +59,7 @@ class PackedBatch {
   Tensor masked_count() const { return counts.slice(2, {1}); }
   Tensor unique_count() const { return counts.slice(3, {1}); }
   Tensor example_count() const { return counts.slice(4, {1}); }
-  // The tokens, for a table of them.
+  // The tokens, for lookups in their table.
   LookupIds tokens() const;
 
  private:

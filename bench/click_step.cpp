@@ -1,11 +1,12 @@
 // Training steps of a DLRM with the tables of Criteo Kaggle: milliseconds and memory, for dense tables or
 // tensor trains, on one machine.
 //
-//   comera_bench_clicks WIDTH RANK BATCH [PASSES] [profile | all-rows]
+//   comera_bench_clicks WIDTH RANK BATCH [PASSES] [profile
+// all-rows]
 //
-// RANK 0: dense tables, of which a step changes the rows that it looks up, or with `all-rows` all of them.
-// Ids are drawn so that the logarithm of an id is uniform, as frequencies by Zipf's law with exponent 1 have
-// it. Layers are those of the published recipe: 13-512-256-64-WIDTH and 512-256-1, dense, AdamW.
+// RANK 0: dense tables, of which a step updates the rows that it looks up or, with `all-rows`, all of them.
+// Ids are drawn with a uniform logarithm, which gives frequencies by Zipf's law with exponent 1. Layers are
+// those of the published recipe: 13-512-256-64-WIDTH and 512-256-1, dense, AdamW.
 #include <fmt/format.h>
 
 #include <algorithm>

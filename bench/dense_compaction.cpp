@@ -1,6 +1,6 @@
-// What an error of TT-SVD costs a trained model: for each error allowed per layer, the size of the compacted
-// model, its held-out loss, and the time; beside them the size when all bonds share the error equally. One
-// row of a Markdown table each, the dense model first.
+// The effect of TT-SVD's error on a trained model: for each allowed error per layer, the size of the
+// compacted model, its held-out loss, and the time; next to them, the size when all bonds share the error
+// equally. One row of a Markdown table each, the dense model first.
 //
 //   comera_bench_compaction CHECKPOINT ERROR...
 //

@@ -1,5 +1,5 @@
-// What a process's loader costs: one process that takes all micro-batches of a step, and one of many, which
-// passes those of the others by their lengths. One thread; masks as the recipes' (15 %).
+// The cost of a process's loader: for one process that takes all micro-batches of a step, and for one of
+// many, which skips those of the others by their lengths. One thread; masks as in the recipes (15 %).
 //
 //   comera_bench_loader FOLDER-OF-SHARDS [PROCESSES ...]
 #include <fmt/format.h>

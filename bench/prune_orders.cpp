@@ -1,9 +1,9 @@
-// In which order entries of gates should die: what a trained model loses without its least important ones, by
-// several measures of importance, before it could learn without them. One row of a Markdown table for each.
+// The order in which gate entries should be pruned: the loss of a trained model without its least important
+// entries, by several measures of importance, before further training. One row of a Markdown table for each.
 //
 //   comera_bench_prune CHECKPOINT TRAINING_PACKS HELD_OUT_PACKS SHARE...
 //
-// Shares are sizes of the tensor trains that are left, of those in the checkpoint. Data are those of its
+// Shares are the remaining sizes of the tensor trains, relative to the checkpoint. Data are those of its
 // recipe.
 #include <fmt/format.h>
 
@@ -31,13 +31,13 @@ namespace comera {
 
 namespace {
 
-// An entry of a gate, and what is known of it.
+// A gate entry and its statistics.
 struct Entry {
   std::size_t layer = 0, bond = 0;
   std::int64_t at = 0;                      // in the parameters
-  double value = 0, slope = 0, square = 0;  // of the loss: the mean of its derivative, and of that squared
-  double slices = 0;                        // the product of the norms of its slices in both cores
-  double saved = 0;                         // numbers of both slices
+  double value = 0, slope = 0, square = 0;  // mean derivative of the loss, and mean squared derivative
+  double slices = 0;                        // product of the norms of its slices in both cores
+  double saved = 0;                         // elements of both slices
 };
 
 class PruneOrders {
@@ -113,7 +113,7 @@ class PruneOrders {
       }
   }
 
-  // Of the loss, mean per target, over micro-batches of the training data.
+  // Of the mean loss per target, over micro-batches of the training data.
   void differentiate(std::int64_t micro_batches, std::int64_t length) {
     data::Loader loader(task_.samples(length), options_);
     const Tensor gradients = model_.parameters().gradients();
@@ -131,7 +131,7 @@ class PruneOrders {
     }
   }
 
-  // Numbers of the cores of layers that are not removed.
+  // Elements of the cores of layers that are not removed.
   double size() {
     const ParameterStore& store = model_.parameters();
     std::vector<double> sizes;

@@ -31,7 +31,7 @@ std::optional<std::int64_t> step_of_name(const std::string& name) {
   return name == name_of_step(step) ? std::optional(step) : std::nullopt;
 }
 
-// Throws Error when the file cannot be used.
+// Throws Error if the file is unusable.
 void verify(const std::filesystem::path& file) { CheckpointReader(file).verify(); }
 
 bool is_whole(const std::filesystem::path& file) {
@@ -43,7 +43,7 @@ bool is_whole(const std::filesystem::path& file) {
   }
 }
 
-// What to do when the newest checkpoint is damaged.
+// The remedy if the newest checkpoint is damaged.
 std::string advice(const std::filesystem::path& directory, const std::vector<std::int64_t>& steps,
                    ResumeMode mode) {
   if (steps.size() < 2)
@@ -57,7 +57,7 @@ std::string advice(const std::filesystem::path& directory, const std::vector<std
   return fmt::format("; nor can any of the {} older ones", steps.size() - 1);
 }
 
-// A file that somebody reads is locked by them and stays; one that is removed is locked by who removes it.
+// Readers lock a file, so that it is kept; a process that removes a file locks it, too.
 class FileLock {
  public:
   FileLock(const std::filesystem::path& file, int kind)
@@ -74,7 +74,7 @@ class FileLock {
   FileLock(FileLock&& other) noexcept
       : descriptor_(std::exchange(other.descriptor_, -1)), holds_(other.holds_) {}
   FileLock& operator=(FileLock&&) = delete;
-  // False: it is another's, or gone. (A file system without locks keeps no process out.)
+  // False: another process holds it, or it is gone. (A file system without locks excludes no process.)
   bool holds() const { return holds_; }
 
  private:
@@ -82,8 +82,7 @@ class FileLock {
   bool holds_ = false;
 };
 
-// From now on until this process ends the file is not removed by a run that saves meanwhile. False if it is
-// gone.
+// Until this process ends, a run that saves meanwhile does not remove the file. False if it is gone.
 bool hold(const std::filesystem::path& file) {
   static std::mutex mutex;
   static std::vector<FileLock> held;
@@ -101,12 +100,12 @@ CheckpointDirectory::CheckpointDirectory(std::filesystem::path directory, std::i
   COMERA_CHECK(keep_ >= 1, "at least one checkpoint must be kept, not {}", keep_);
   storage::create_directories_durably(directory_);
   storage::remove_left_overs_in(directory_);
-  // What versions that wrote NAME.tmp have left.
+  // Removes the leftovers of versions that wrote NAME.tmp.
   std::error_code ignored;
   for (const std::filesystem::path& file : storage::entries_of(directory_, ignored))
     if (file.extension() == ".tmp" && (file.stem() == "latest" || step_of_name(file.stem().string())))
       std::filesystem::remove(file, ignored);
-  // A process that was killed between saving and this leaves `latest` behind.
+  // A process that was killed between saving and this step leaves `latest` outdated.
   if (const std::vector<std::int64_t> steps = checkpoint_steps(directory_); !steps.empty())
     point_latest_at(file_of(steps.back()));
 }
@@ -140,15 +139,15 @@ std::filesystem::path CheckpointDirectory::set_aside(const std::filesystem::path
 
 void CheckpointDirectory::prune(std::int64_t newest) const {
   std::vector<std::int64_t> steps = checkpoint_steps(directory_);
-  std::error_code ignored;  // what cannot be removed does no harm
+  std::error_code ignored;  // a leftover is harmless
   const std::size_t given_up = std::erase_if(steps, [&](std::int64_t step) {
     return step > newest && std::filesystem::remove(file_of(step), ignored);
   });
-  // Older ones that come back after a power failure do no harm either; later ones would be taken for the
+  // Older checkpoints that reappear after a power failure are harmless; later ones would be mistaken for the
   // newest.
   if (given_up > 0) storage::sync_directory(directory_);
   for (std::size_t i = 0; i + static_cast<std::size_t>(keep_) < steps.size(); ++i)
-    // Somebody may be reading it; then it goes the next time.
+    // If a reader holds it, it is removed next time.
     if (const FileLock lock(file_of(steps[i]), LOCK_EX); lock.holds())
       std::filesystem::remove(file_of(steps[i]), ignored);
 }
@@ -163,11 +162,11 @@ std::vector<std::int64_t> checkpoint_steps(const std::filesystem::path& director
 
 namespace {
 
-// What `latest` names, if that is later than what was found and no longer there.
+// The checkpoint that `latest` names, if it is later than the one found and missing.
 std::filesystem::path missing_after(const std::filesystem::path& directory, std::int64_t found) {
   std::error_code code;
   const std::filesystem::path latest = directory / "latest";
-  constexpr std::uintmax_t longest = 4096;  // more is no name, and says nothing
+  constexpr std::uintmax_t longest = 4096;  // longer content is not a name
   if (!std::filesystem::is_regular_file(latest, code) || std::filesystem::file_size(latest, code) > longest)
     return {};
   std::string name = storage::read_small_file(latest, longest, "the name of a checkpoint");
@@ -183,7 +182,7 @@ std::filesystem::path missing_after(const std::filesystem::path& directory, std:
 
 namespace {
 
-// The newest one of a run that may save meanwhile, and remove what it is not to keep.
+// The newest checkpoint of a run that may be saving and removing checkpoints meanwhile.
 std::optional<FoundCheckpoint> find_newest_to_read(const std::filesystem::path& directory) {
   constexpr int most_tries = 1000;
   for (int tries = 0;; ++tries) {

@@ -15,16 +15,16 @@ namespace comera {
 // one's name.
 class CheckpointDirectory {
  public:
-  // Makes the directory if need be, and removes what a process that was killed while saving left there: only
-  // one process may use a directory (RunDirectory sees to it).
+  // Creates the directory if necessary, and removes the leftovers of a process that was killed while saving.
+  // Only one process may use a directory (RunDirectory ensures it).
   CheckpointDirectory(std::filesystem::path directory, std::int64_t keep);
 
-  // Writes what `fill` puts into the checkpoint, then points `latest` at it, then removes all but the newest
-  // `keep`. A later step than this one belongs to a continuation that was given up, and is removed, too.
-  // On failure (a full disk) the earlier checkpoints and `latest` are as before.
+  // Writes the checkpoint with `fill`, then points `latest` at it, then removes all but the newest `keep`.
+  // Checkpoints of later steps belong to an abandoned continuation and are removed, too. On failure (a full
+  // disk) the earlier checkpoints and `latest` are unchanged.
   std::filesystem::path save(std::int64_t step, const std::function<void(CheckpointWriter&)>& fill);
 
-  // Gives a damaged checkpoint the name NAME.damaged, which no longer counts as one, and returns it.
+  // Renames a damaged checkpoint to NAME.damaged, so that it no longer counts as one, and returns that name.
   std::filesystem::path set_aside(const std::filesystem::path& damaged) const;
 
   std::filesystem::path file_of(std::int64_t step) const;
@@ -42,8 +42,8 @@ std::vector<std::int64_t> checkpoint_steps(const std::filesystem::path& director
 
 enum class ResumeMode : std::uint8_t {
   newest,          // a damaged newest checkpoint is an error
-  newest_to_read,  // the same for those who do not go on with the run: the error names an older file
-  newest_valid,    // the newest one that is whole; damaged ones before it are reported
+  newest_to_read,  // the same for readers that do not resume the run: the error names an older file
+  newest_valid,    // the newest valid one; damaged newer ones are reported
 };
 
 struct RefusedCheckpoint {
@@ -55,13 +55,12 @@ struct FoundCheckpoint {
   std::filesystem::path path;
   std::int64_t step = 0;
   std::vector<RefusedCheckpoint> refused;  // newer ones, newest first
-  // A newer one that `latest` names, but nobody finds, and nobody has set aside; empty: there is none.
+  // A newer checkpoint that `latest` names but that is missing and was not set aside; empty: none.
   std::filesystem::path missing = {};
 };
 
-// Nothing when there is no checkpoint at all; Error when there are some but none may be used. What is found
-// has been verified whole. With newest_to_read, a run that saves meanwhile does not remove it until this
-// process ends.
+// Nothing if there is no checkpoint at all; Error if there are some but none is usable. The result has been
+// fully verified. With newest_to_read, a run that saves meanwhile does not remove it until this process ends.
 std::optional<FoundCheckpoint> find_latest(const std::filesystem::path& directory, ResumeMode mode);
 
 }  // namespace comera

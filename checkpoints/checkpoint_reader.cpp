@@ -57,7 +57,7 @@ void add_groups(const hdf5::File& file, const std::string& within, std::vector<s
   }
 }
 
-// Which file has the name, of those that had it one after the other.
+// Identifies the file behind a name that may refer to several files over time.
 std::array<std::int64_t, 5> identity_of(const std::filesystem::path& path) {
   struct stat status {};
   if (stat(path.c_str(), &status) != 0) return {};
@@ -71,7 +71,7 @@ bool is_checkpoint(const std::filesystem::path& path) { return checkpoint_detail
 
 CheckpointReader::CheckpointReader(const std::filesystem::path& path) : state_(std::make_unique<State>()) {
   state_->path = path;
-  // A run that goes on may give the name to another file meanwhile: all is read of one.
+  // A continuing run may replace the file meanwhile: everything must be read from one file.
   constexpr int most_tries = 100;
   for (int tries = 1;; ++tries) {
     const auto before = identity_of(path);

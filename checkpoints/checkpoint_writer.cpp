@@ -9,7 +9,7 @@ namespace hdf5 = storage::hdf5;
 
 struct CheckpointWriter::State {
   explicit State(std::filesystem::path path) : durable(std::move(path)) {}
-  ~State();  // also when the file could only be begun
+  ~State();  // also if the file could not be started
 
   storage::DurableFile durable;
   hdf5::File file;
@@ -20,7 +20,7 @@ CheckpointWriter::State::~State() {
   try {
     if (file.is_open()) file.close();
   } catch (const std::exception&) {
-    // The reason was thrown before, or nobody wants the file any more.
+    // The error was thrown before, or the file is no longer needed.
   }
 }
 

@@ -21,7 +21,7 @@ std::string to_text(const Manifest& manifest) {
   return fmt::format("manifest {} {} {:08x}", manifest.offset, manifest.bytes, manifest.checksum);
 }
 
-// What the seal says of the manifest, which is the end of a file of that size.
+// The seal's entry for the manifest, which is at the end of a file of that size.
 Manifest parse_place(const std::filesystem::path& path, const storage::Seal& seal) {
   Manifest manifest;
   std::istringstream line(seal.rest);
@@ -108,7 +108,7 @@ std::vector<TensorRecord> open_sealed(const std::filesystem::path& path) {
     storage::refuse(path, kind, "is damaged: the checksum of its manifest is wrong");
   std::uint32_t structure = 0;
   std::vector<TensorRecord> tensors = parse_manifest(text, structure);
-  // Writing it again must give the same bytes.
+  // Rewriting it must give the same bytes.
   if (to_text(tensors, structure) != text || !lie_in_order(tensors, place.offset))
     storage::refuse(path, kind, "is damaged: its manifest makes no sense");
   if (structure_checksum(file, tensors, place.offset) != structure)

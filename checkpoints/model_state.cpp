@@ -60,9 +60,9 @@ bool is_adapter(const ParameterStore& store, ParameterId id) {
   return LteLinear::is_adapter(store.info(id).name);
 }
 
-// The parameters that a checkpoint has for a store: all of them, or, for a new run, all but those of the head
-// and of adapters that are not in the file with the same shape. Error in one sentence if anything else
-// differs.
+// The parameters that a checkpoint supplies for a store: all of them or, for a new run, all except head
+// parameters and adapters that the file does not have in the same shape. Error in one sentence for any other
+// difference.
 std::vector<ParameterId> matching(const CheckpointReader& reader, const ParameterStore& store, bool new_run) {
   const std::string file = reader.path().string();
   const std::string_view other = new_run ? "holds another model" : "is a checkpoint of another model";
@@ -74,7 +74,7 @@ std::vector<ParameterId> matching(const CheckpointReader& reader, const Paramete
     const ParameterInfo& info = store.info(id);
     const bool there = reader.has_tensor(path_of(info));
     const bool same = there && std::ranges::equal(reader.tensor(path_of(info)).shape, info.shape.sizes());
-    // Adapters that begin add nothing to the weights beside them.
+    // New adapters add nothing to the weights beside them.
     if (new_run && !same && (is_of_head(info.name) || is_adapter(store, id))) continue;
     COMERA_CHECK(there, "{} {}: it has no {}; {}", file, other, info.name, advice);
     const CheckpointTensor& saved = reader.tensor(path_of(info));
@@ -87,7 +87,7 @@ std::vector<ParameterId> matching(const CheckpointReader& reader, const Paramete
   for (const CheckpointTensor& saved : reader.tensors()) {
     if (!saved.path.starts_with("/model/")) continue;
     const std::string name = saved.path.substr(7);
-    // A merged model begins with its weights as any dense one does.
+    // A merged model's weights are used like those of any dense model.
     if (new_run && LteLinear::is_adapter(name)) continue;
     COMERA_CHECK((new_run && is_of_head(name)) || store.find(name), "{} {}: the recipe's has no {}; {}", file,
                  other, name, advice);
@@ -132,7 +132,7 @@ namespace {
 
 constexpr std::string_view carried = "/carried/";
 
-// Whether a checkpoint carries a parameter in the form that the model has it.
+// Whether a checkpoint carries a parameter in the model's form.
 bool carries(const CheckpointReader& reader, const ParameterStore& store, const ParameterInfo& info) {
   const std::string path = std::string(carried) + info.name;
   if (!reader.has_tensor(path)) return false;

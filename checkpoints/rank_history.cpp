@@ -69,7 +69,7 @@ RankHistory load_rank_history(const CheckpointReader& reader) {
 }
 
 LayerRanks held_ranks(const CheckpointReader& reader) {
-  // Sorted by name, core 10 comes before core 2.
+  // Sorted by name, core 10 would come before core 2.
   std::map<std::string, std::map<std::size_t, std::int64_t>> right_ranks;
   for (const CheckpointTensor& tensor : reader.tensors())
     if (const auto core = core_name(tensor.path); core && tensor.shape.size() >= 3)

@@ -9,7 +9,7 @@
 
 namespace comera {
 
-// The ranks of every tensor train at the run's start and at the end of each phase that adapted them.
+// The ranks of every tensor train at the run's start and at the end of each phase that adapted ranks.
 struct StageRanks {
   std::string name;  // "start", then the phase's name
   LayerRanks ranks = {};
@@ -22,15 +22,14 @@ struct RankHistory {
   friend bool operator==(const RankHistory&, const RankHistory&) = default;
 };
 
-// "/ranks" with the attributes initial_size and stages, how many there are; "/ranks/<i>" with the stage's
-// name; "/ranks/<i>/layers" with a list for each layer. "/ranks" may have other attributes beside them.
+// "/ranks" with the attributes initial_size and stages (their number); "/ranks/<i>" with the stage's name;
+// "/ranks/<i>/layers" with a list for each layer. "/ranks" may have further attributes.
 void save_rank_history(CheckpointWriter& writer, const RankHistory& history);
-// Empty if the file has none, as those of older versions. Throws Error if it is incomplete.
+// Empty if the file has none, like those of older versions. Throws Error if it is incomplete.
 RankHistory load_rank_history(const CheckpointReader& reader);
 
-// The ranks of the tensor trains in the file, by layer. A layer that was removed and whose cores are gone is
-// not among them.
-LayerRanks held_ranks(const CheckpointReader& reader);  // that the cores' shapes have; reads no numbers
-LayerRanks live_ranks(const CheckpointReader& reader);  // without the dead: entries of gates that are 0
+// The ranks of the tensor trains in the file, by layer. Removed layers without cores are not listed.
+LayerRanks held_ranks(const CheckpointReader& reader);  // taken from the cores' shapes; reads no values
+LayerRanks live_ranks(const CheckpointReader& reader);  // without pruned ranks: gate entries that are 0
 
 }  // namespace comera

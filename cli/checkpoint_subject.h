@@ -5,8 +5,8 @@
 
 namespace comera::cli {
 
-// A checkpoint's path as it is; a run's folder stands for its newest checkpoint. UsageError for a folder
-// without one; `instead` says what could be given beside a run's folder: "a checkpoint (.h5)".
+// The path of a checkpoint as given, or of the newest checkpoint of a run's folder. UsageError for a folder
+// without one; `instead` names the alternative to a run's folder: "a checkpoint (.h5)".
 std::filesystem::path checkpoint_subject(const std::filesystem::path& subject, const std::string& instead);
 
 }  // namespace comera::cli

@@ -4,7 +4,7 @@
 #include "data/corpus/corpus.h"
 #include "data/tokenizers/tokenizer_training.h"
 
-// What is made of a corpus, with its progress on stderr.
+// Products of a corpus, with progress on stderr.
 namespace comera::cli {
 
 struct TrainedTokenizer {
@@ -12,11 +12,11 @@ struct TrainedTokenizer {
   data::TrainingCounts counts;
 };
 TrainedTokenizer make_tokenizer(data::DocumentSource& corpus, data::TokenizerOptions options);
-// Prints what it has learned from and what it has not, its size, and a note if it has less than was asked
-// for.
+// Prints the training text and what was dropped, the vocabulary's size, and a note if it is smaller than
+// requested.
 void print_vocabulary(const TrainedTokenizer& trained, std::int32_t asked);
 
-// Prints what was kept of the corpus, and what has become of it.
+// Prints what was kept of the corpus, and the resulting shards.
 data::BuildCounts make_shards(data::DocumentSource& corpus, const data::Tokenizer& tokenizer,
                               data::BuildOptions options);
 

@@ -21,7 +21,7 @@ std::string_view first_character(std::string_view text) {
   return text.substr(0, 1);
 }
 
-// On one line, and harmless to a terminal. Bytes that are no character are shown as U+FFFD.
+// On one line, and harmless for a terminal. Invalid bytes are shown as U+FFFD.
 std::string visible(std::string_view text) {
   std::string shown;
   while (!text.empty()) {
@@ -42,7 +42,7 @@ std::string visible(std::string_view text) {
   return shown;
 }
 
-// A piece as the tokenizer writes it, so that it can be told what is escaped.
+// A piece as the tokenizer writes it, with control characters escaped.
 std::string visible_piece(const data::Tokenizer& tokenizer, std::int32_t id) {
   std::string escaped;
   for (const char c : tokenizer.piece(id)) escaped.append(c == '\\' ? 2 : 1, c);
@@ -51,7 +51,7 @@ std::string visible_piece(const data::Tokenizer& tokenizer, std::int32_t id) {
 
 constexpr std::size_t most_shown = 60;  // bytes on either side of a mark
 
-// What of a text before a mark is shown: the end of its last line.
+// The displayed part of the text before a mark: the end of its last line.
 std::string end_of(std::string_view text) {
   if (const std::size_t at = text.rfind('\n'); at != std::string_view::npos) text.remove_prefix(at + 1);
   if (text.size() <= most_shown) return visible(text);
@@ -80,7 +80,7 @@ std::size_t width_of(const std::string& text) {
 
 namespace {
 
-// Five columns, of small ones with the power of ten.
+// Five columns; small probabilities with a power of ten.
 std::string probability_text(double probability) {
   return probability >= 5e-4 ? fmt::format("{:.3f}", probability) : fmt::format("{:.0e}", probability);
 }

@@ -10,10 +10,10 @@
 
 namespace comera::cli {
 
-// What a model says of one mark of a text.
+// A model's predictions for one mark of a text.
 struct Answer {
-  std::vector<Filling> fillings;  // the likeliest first
-  // Of a piece that was hidden.
+  std::vector<Filling> fillings;  // most likely first
+  // For a masked piece.
   std::int32_t truth = -1;
   Standing standing;
 };
@@ -24,12 +24,12 @@ class FillReport {
   explicit FillReport(const data::Tokenizer& tokenizer) : tokenizer_(tokenizer), reader_(tokenizer) {}
   const data::MaskedTextReader& reader() const { return reader_; }
 
-  // A few lines for people: the line with the mark, behind `title`, then each filling and how the line reads
-  // with it. Pieces are written as the tokenizer has them, a space as ▁; control characters, here and in the
-  // text, are escaped.
+  // A few readable lines: the line with the mark, after `title`, then each filling and the resulting line.
+  // Pieces are shown as in the tokenizer, a space as ▁; control characters, here and in the text, are
+  // escaped.
   std::string lines(const std::string& title, const data::MaskedText& text, std::size_t mark,
                     const Answer& answer) const;
-  // Adds to an object: position, text, truth (of a hidden piece) and fillings.
+  // Adds to an object: position, text, truth (of a masked piece) and fillings.
   void add_to(Json& object, const data::MaskedText& text, std::size_t mark, const Answer& answer) const;
 
  private:

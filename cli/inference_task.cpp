@@ -19,7 +19,7 @@ std::vector<std::string> columns_of(const data::Task& task, const std::filesyste
   if (format == data::TableFormat::text) return {"text"};
   data::TableReader reader(file, {.format = format, .header = task.header});
   data::TableRow row;
-  reader.next(row);  // members of JSON objects are known from the first one
+  reader.next(row);  // JSON members are known from the first object
   return reader.columns();
 }
 
@@ -33,7 +33,7 @@ bool is_set(const InferenceOptions& options, std::string_view key) {
   });
 }
 
-// Files that these commands do not read are still none that anybody has made up.
+// Files that these commands do not read must still exist.
 void check_files(const InferenceOptions& options, const TaskSection& section) {
   std::error_code code;
   for (const auto& [key, files] :
@@ -86,7 +86,7 @@ data::Task task_for(const InferenceOptions& options, const LoadedModel& loaded,
   data::Task task = task_of(loaded.recipe.task, TaskUse::inference);
   const bool label_is_set = is_set(options, "task.label") && !labels;
   if (!task.text.empty() && !label_is_set && (!labels || !task.label.empty())) return task;
-  // It is read twice then, which a pipe cannot be.
+  // The file is read twice, which is impossible for a pipe.
   if (std::error_code code; !std::filesystem::is_regular_file(file, code))
     throw UsageError(fmt::format(
         "{}: is no regular file, so that its columns must be named: --set 'task.text=[\"COLUMN\"]'{}",

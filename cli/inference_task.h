@@ -7,11 +7,11 @@
 
 namespace comera::cli {
 
-// What a model's head answers about the rows of a file. Columns are those of the model's recipe, or of --set;
-// an imported model's recipe names none: then its only column is the text, and for scoring a column `label`
-// (of a regression also `score`) the label. labels: for scoring.
-// UsageError, with the columns that the file has, where they cannot be told, and for columns and files of
-// --set that are not there.
+// The task of a model's head for the rows of a file. Columns are those of the model's recipe, or of --set. An
+// imported model's recipe names none: then the only column is the text, and for scoring a column `label` (for
+// a regression also `score`) is the label. labels: for scoring.
+// UsageError, with the file's columns, if they cannot be determined, and for missing columns and files of
+// --set.
 data::Task task_for(const InferenceOptions& options, const LoadedModel& loaded,
                     const std::filesystem::path& file, bool labels);
 

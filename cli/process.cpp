@@ -16,27 +16,28 @@ namespace {
 using Handler = void (*)(int);
 Handler callers_broken_pipe = SIG_IGN;
 
-// The lowest free descriptor is the closed one, because those below it are open by then.
+// open() takes the lowest free descriptor, which is the closed one, because those below it are open by then.
 void open_standard_descriptors() {
   for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor) {
     if (fcntl(descriptor, F_GETFD) >= 0 || errno != EBADF) continue;
-    // Where there is no /dev, something that cannot be written still keeps the number taken.
+    // Without /dev, something unwritable still occupies the descriptor.
     if (open("/dev/null", O_RDWR) < 0 && open("/", O_RDONLY | O_DIRECTORY) < 0) _exit(1);
   }
 }
 
-// GCC's OpenMP lets idle threads spin for milliseconds. On a machine that has anything else to do the others
-// then wait for their turn: small steps were measured ten times slower. It reads its settings before main(),
-// so the program starts itself once more with a short spin, unless the user has chosen.
+// GCC's OpenMP lets idle threads spin for milliseconds. On a busy machine the others then wait for their
+// turn: small steps were measured to be ten times slower. It reads its settings before main(), so the program
+// restarts itself with a short spin, unless the user has chosen one.
 void limit_spinning(char** argv) {
   if (std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) return;
   if (setenv("GOMP_SPINCOUNT", "1000", 1) != 0) return;
   std::error_code none;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", none);
-  if (!none) execv(program.c_str(), argv);  // returns only if it failed; then go on as it is
+  if (!none) execv(program.c_str(), argv);  // returns only on failure; then continues unchanged
 }
 
-// Each shard of a set stays open: as many files as the system allows, not the 1,024 that a shell begins with.
+// Each shard of a set stays open: allows as many files as the system does, instead of the usual 1,024 of a
+// shell.
 void allow_open_files() {
   struct rlimit limit {};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -44,7 +45,7 @@ void allow_open_files() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// After the program was started again: what is ignored then stays so.
+// After the restart, because ignored signals would stay ignored across it.
 void ignore_signals_of_writes() {
   callers_broken_pipe = std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);

@@ -2,19 +2,19 @@
 
 namespace comera::cli {
 
-// The one place that prepares the process. The first thing that main() does:
+// The only code that prepares the process. main() calls it first:
 //
-//   - Standard input, output and error are open: what the caller has closed is /dev/null. A file that the
-//     program opens later could otherwise become descriptor 2 and get the messages.
-//   - OpenMP's idle threads do not spin: where the caller has not chosen, the program starts itself once
-//   more.
+//   - Standard input, output and error are open: descriptors that the caller has closed become /dev/null.
+//     Otherwise a file opened later could become descriptor 2 and receive the messages.
+//   - OpenMP's idle threads do not spin: unless the caller has chosen otherwise, the program restarts itself
+//     once.
 //   - As many files may be open as the system allows: each shard of a set is.
-//   - A reader that goes away (SIGPIPE) and a file that meets the limit on its size (SIGXFSZ) are failures of
-//     the call that writes, not the end of the process.
+//   - A reader that disconnects (SIGPIPE) and a file that reaches its size limit (SIGXFSZ) are failures of
+//     the writing call instead of ending the process.
 void prepare_process(char** argv);
 
-// Ends the process, as its caller would have it, by the SIGPIPE that was not waited for. Returns where the
-// caller ignores that signal.
+// Ends the process by the suppressed SIGPIPE, as its caller expects. Returns if the caller ignores that
+// signal.
 void end_by_broken_pipe();
 
 }  // namespace comera::cli

@@ -51,8 +51,8 @@ void add_commands(CLI::App& program) {
   add_bench_command(program);
 }
 
-// The command that is asked for, as "pretrain" or "clicks train"; empty without one. What has subcommands has
-// no options with values, so that the next word can only be one of them.
+// The requested command, such as "pretrain" or "clicks train"; empty without one. Commands with subcommands
+// have no options with values, so the next word can only be a subcommand.
 std::string asked_command(const CLI::App& program, int argc, const char* const* argv) {
   const CLI::App* command = &program;
   std::string asked;
@@ -73,7 +73,7 @@ std::string asked_command(const CLI::App& program, int argc, const char* const* 
   return asked;
 }
 
-// A process that never joins the others would have them wait for it for ever.
+// A process that never joins the job would make the others wait indefinitely.
 void refuse_processes(const std::string& command, int argc, const char* const* argv) {
   const std::vector<std::string> trains = {"pretrain", "finetune", "resume", "glue", "clicks train"};
   const auto asks = [&](const char* word) {
@@ -88,13 +88,13 @@ void refuse_processes(const std::string& command, int argc, const char* const* a
                   command));
 }
 
-// Whatever the words of a command line hold, the message is one line of a sane length (see Error).
+// Whatever the command line contains, the message is one line of limited length (see Error).
 int fail(int code, const std::string& message) {
   log_info("comera: error: {}\n", Error(message).what());
   return code;
 }
 
-// The first word that the command has no use for. (CLI11 lists all such words backwards.)
+// The first unexpected word. (CLI11 lists all such words backwards.)
 std::string unexpected(const CLI::App& program) {
   const CLI::App* command = &program;
   std::string called;
@@ -157,7 +157,7 @@ int run_program(int argc, const char* const* argv) {
     return success;
   } catch (const CLI::ExtrasError&) {
     return fail(wrong_usage, unexpected(program));
-  } catch (const CLI::RequiredError& error) {  // a misspelt option is why one is missing
+  } catch (const CLI::RequiredError& error) {  // possibly caused by a misspelt option
     return fail(wrong_usage, program.remaining(true).empty() ? sentence_of(error) : unexpected(program));
   } catch (const CLI::ParseError& error) {
     return fail(wrong_usage, sentence_of(error));
@@ -170,7 +170,7 @@ int run_program(int argc, const char* const* argv) {
     return fail(failure, error.what());
   } catch (const std::bad_alloc&) {
     return fail(failure, "there is not enough memory; use smaller batches or a smaller model");
-  } catch (const std::length_error&) {  // of a vector: more than any memory
+  } catch (const std::length_error&) {  // from a vector: larger than any memory
     return fail(failure, "there is not enough memory; use smaller batches or a smaller model");
   } catch (const std::filesystem::filesystem_error& error) {
     return fail(failure, fmt::format("{}: {}", error.path1().string(), error.code().message()));

@@ -21,7 +21,7 @@ namespace comera::cli {
 namespace {
 
 constexpr std::int32_t usual_vocabulary = 8192;
-constexpr std::int64_t sample_bytes_per_piece = 1000;  // of the text that a tokenizer learns from
+constexpr std::int64_t sample_bytes_per_piece = 1000;  // of the tokenizer's training text
 
 class RunData {
  public:
@@ -41,7 +41,7 @@ class RunData {
     if (storage::exists(note())) {
       const Json made = read_note();
       const bool complete = made.value("complete", false);
-      // What a command that was killed has left is nobody's.
+      // Leftovers of a killed command may be replaced.
       if ((complete || run_goes_on) && made.value("made_of", Json()) != asked)
         throw UsageError(
             fmt::format("{}: was made of another input, or with other options, than those given now; leave "
@@ -74,7 +74,7 @@ class RunData {
     return made;
   }
 
-  // What the data follow from, but for the files' content.
+  // Everything that determines the data, except the files' content.
   Json description() const {
     const CorpusInput& corpus = input_.corpus;
     Json inputs = Json::array();
@@ -170,7 +170,7 @@ void follow_run_shards(const std::filesystem::path& run, DataSection& data) {
 std::int32_t vocabulary_for(const Recipe& recipe, const RunInput& input) {
   if (input.vocabulary > 0) return input.vocabulary;
   if (recipe.model.vocabulary > 0) return static_cast<std::int32_t>(recipe.model.vocabulary);
-  // The dense baseline's too: it is compared on the same pieces.
+  // For the dense baseline too, because it is compared on the same pieces.
   const auto& table = recipe.tensorized.embedding;
   return table ? static_cast<std::int32_t>(table->rows()) : usual_vocabulary;
 }
@@ -187,7 +187,7 @@ Recipe make_run_data(Recipe recipe, const RunInput& input, RunMode mode, Communi
   RunData data(recipe, input);
   communicator.set_patience({.stalled_seconds = 7 * 86400.0});  // a large corpus takes hours
   on_first(communicator, [&] {
-    const RunDirectory directory(recipe.run.output, mode);  // nobody else makes it meanwhile
+    const RunDirectory directory(recipe.run.output, mode);  // no other process makes it meanwhile
     data.make_unless_there(directory.resumes());
     return std::string();
   });

@@ -45,7 +45,7 @@ void print_held_out(const Evaluation& e) {
               source.loss, source.targets, 100 * source.accuracy, source.baselines.unigram);
 }
 
-// In a phase that compresses only what is as small as the target can be the best.
+// In a compressing phase, only a model of the target size can be the best.
 void print_no_best(const TrainingRun& run) {
   if (run.recipe().phases.back().objective == PhaseObjective::compress)
     print_out(
@@ -71,7 +71,7 @@ void print_scores(const TrainingRun& run, const TrainingOutcome& outcome) {
     print_no_best(run);
 }
 
-// Speed, sizes, memory and where the checkpoint is.
+// Speed, sizes, memory and the checkpoint's path.
 void print_costs(TrainingRun& run, const TrainingOutcome& outcome) {
   const std::int64_t parameters = run.engine().model().parameters().count();
   const std::int64_t dense = run.form().dense_parameters();
@@ -82,7 +82,7 @@ void print_costs(TrainingRun& run, const TrainingOutcome& outcome) {
   else
     print_out("parameters       {} against {} of the dense baseline: {}\n", parameters, dense,
               times_text(dense, parameters));
-  std::error_code code;  // somebody may have taken the file away
+  std::error_code code;  // the file may have been removed
   const auto bytes = std::filesystem::file_size(outcome.checkpoint, code);
   print_out("checkpoint       {:.1f} MiB with optimizer state\n",
             code ? 0 : mebibytes(static_cast<double>(bytes)));
@@ -99,7 +99,7 @@ void print_stopped(const TrainingRun& run, const TrainingOutcome& outcome) {
             run.total_steps(), skipped, outcome.checkpoint.string(), for_shell(run.recipe().run.output));
 }
 
-// A run that goes on keeps the type that it has.
+// A resumed run keeps its type.
 void advise_bfloat16(TrainingRun& run) {
   if (!run.recipe().dlrm && !run.resumed() && run.recipe().precision.compute == Compute::fp32 &&
       faster_in_bfloat16(run.engine().processor()))
@@ -113,7 +113,7 @@ void advise_bfloat16(TrainingRun& run) {
 void run_training(const Recipe& recipe, const TrainingOptions& options, StopSignals& signals,
                   const RunBegins& begun) {
   TrainingRun run(recipe, options);
-  signals.begin();  // until here a signal just ends the program: nothing can be lost
+  signals.begin();  // before this, a signal simply ends the program: nothing can be lost
   const bool first = options.communicator == nullptr || options.communicator->first();
   if (run.finished() && first)
     print_out("this run is finished already; with --set {} it has more {} and goes on\n",

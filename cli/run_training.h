@@ -8,8 +8,8 @@
 
 namespace comera::cli {
 
-// Trains as a recipe says until the end or until a signal stops it, and prints what came out: what
-// `pretrain`, `finetune` and `resume` do. begun is called before the first step.
+// Trains according to a recipe until the end or until a signal stops it, and prints the result: the work of
+// `pretrain`, `finetune` and `resume`. begun is called before the first step.
 using RunBegins = std::function<void(const TrainingRun& run)>;
 void run_training(const Recipe& recipe, const TrainingOptions& options, StopSignals& signals,
                   const RunBegins& begun = {});

@@ -18,7 +18,7 @@ namespace comera::cli {
 
 namespace {
 
-// The micro-batches that each phase makes of one pass over the data; none where there are no data yet.
+// The micro-batches in one epoch of the data for each phase; none if there are no data yet.
 std::vector<double> micro_batches_of_a_pass(const Recipe& recipe, const Model& model,
                                             const PlannedData& data) {
   std::vector<double> micro_batches;
@@ -61,7 +61,7 @@ std::optional<double> print_training_plan(const Recipe& recipe, const PlannedDat
             own == dense
                 ? std::string(", all dense")
                 : fmt::format("; its dense baseline has {}: {}", grouped(dense), times_text(dense, own)));
-  flush_output();  // what follows takes a while
+  flush_output();  // the rest takes a while
   PhaseCosts costs = measure_phases(recipe, data.vocabulary, processes);
   double seconds = 0, checkpoint = 0;
   bool known = true;

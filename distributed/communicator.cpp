@@ -25,7 +25,8 @@ class OneProcess final : public Communicator {
 
 }  // namespace
 
-// Those that the process was started with: OpenMP may have bound this thread to one of them (OMP_PROC_BIND).
+// The CPUs that the process was started with: OpenMP may have bound this thread to one of them
+// (OMP_PROC_BIND).
 int Communicator::own_cpus() const { return omp_get_num_procs(); }
 
 void Communicator::fail_with_exception() {
@@ -40,7 +41,7 @@ void Communicator::fail_with_exception() {
   } catch (...) {
     fail(1, "an exception of an unknown kind");
   }
-  std::abort();  // fail() does not return, which the compiler does not know of a virtual function
+  std::abort();  // fail() does not return, but the compiler cannot know that of a virtual function
 }
 
 Communicator& one_process() {
@@ -50,7 +51,7 @@ Communicator& one_process() {
 
 std::string on_first(Communicator& communicator, const std::function<std::string()>& call) {
   if (communicator.alone()) return call();
-  // Its first letter says how it ended.
+  // The first letter tells how it ended.
   constexpr char ended = '.', failed = 'e', misused = 'u';
   std::string result;
   if (communicator.first()) {

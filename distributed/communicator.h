@@ -11,8 +11,8 @@
 
 namespace comera {
 
-// The processes of a data-parallel job, and what they add up and agree on. Every process makes the
-// same calls in the same order.
+// The processes of a data-parallel job, with their sums and other collective operations. Every process makes
+// the same calls in the same order.
 class Communicator {
  public:
   Communicator(int process, int world_size) : process_(process), world_size_(world_size) {}
@@ -23,67 +23,67 @@ class Communicator {
   int process() const { return process_; }
   int world_size() const { return world_size_; }
   bool alone() const { return world_size_ == 1; }
-  // The one that writes files and speaks to people.
+  // Process 0: file I/O and logging.
   bool first() const { return process_ == 0; }
-  // Among the processes of this machine.
+  // Index and number of the processes on this machine.
   virtual int local_process() const { return 0; }
   virtual int local_processes() const { return 1; }
-  // CPUs that this process may use without taking other processes' of this machine.
+  // CPUs that this process may use without taking those of other processes on this machine.
   virtual int own_cpus() const;
   // "one process", "MPI", "NCCL 2.28.3": for reports.
   virtual std::string name() const { return "one process"; }
 
-  // ---- Memory of a device, in place. What begins here sees what has been put on the stream before; what is
-  // put there after finish() sees all that has begun. May be captured with the stream's other work.
+  // ---- Device memory, in place. Operations begun here come after earlier work on the stream; work put on
+  // the stream after finish() comes after all of them. May be captured with the stream's other work.
 
-  // Sums of float32 or float64. The same bits on every process, and each time for as many processes.
+  // Sums of float32 or float64. Bit-identical on every process, and in every run with the same number of
+  // processes.
   virtual void begin_sum(const Tensor& values, const Stream& stream) = 0;
-  // Maxima of uint32: those of floats without a sign too, NaN being more than everything.
+  // Maxima of uint32; also of non-negative floats, where NaN is larger than everything.
   virtual void begin_max(const Tensor& words, const Stream& stream) = 0;
   virtual void finish(const Stream& stream) = 0;
-  // Waits until all that was put on the stream is done, or ends the job if a sum on it can never be: where
-  // waiting for the device alone would wait for ever.
+  // Waits until all work on the stream is done. Ends the job if a sum on it can never complete, where waiting
+  // for the device alone would never return.
   virtual void wait(const Stream&) {}
 
-  // ---- The host. These wait for every process.
+  // ---- Host memory. These wait for every process.
 
   virtual void sum(std::span<double> values) = 0;
-  // The first process's text.
+  // The text of process 0.
   virtual std::string broadcast(const std::string& text) = 0;
   // Every process's text.
   virtual std::vector<std::string> gather(const std::string& text) = 0;
 
-  // ---- How a job ends that cannot go on.
+  // ---- Ending a job that cannot continue.
 
   struct Patience {
-    double silent_seconds = 60;    // a process of which nothing is heard
-    double stalled_seconds = 900;  // a process that lives, but does not come to where the others wait for it
+    double silent_seconds = 60;    // a process that has sent no sign of life
+    double stalled_seconds = 900;  // a process that lives, but does not reach the point where the others wait
   };
   virtual void set_patience(const Patience&) {}
-  // What is said besides when it ends, such as the last checkpoint.
+  // Additional text printed when the job ends, such as the last checkpoint.
   virtual void set_advice(const std::string&) {}
-  // Ends all processes of the job: this process has failed. The message is printed once, however many
-  // processes have the same to say. Not for a process that is alone.
+  // Ends all processes of the job because this process has failed. The message is printed once, even if
+  // several processes report the same. Not for a single process.
   [[noreturn]] virtual void fail(int exit_code, const std::string& message) = 0;
-  // The same with what the exception says that is being handled. To be called before the stack is unwound
-  // over memory that other processes' sums still use.
+  // The same with the message of the exception being handled. Call it before the stack is unwound over memory
+  // that other processes' sums still use.
   [[noreturn]] void fail_with_exception();
 
  private:
   int process_, world_size_;
 };
 
-// A process that is alone.
+// The communicator of a single process.
 Communicator& one_process();
 
-// That of the job for which mpirun or srun has started this process; null without them. To be called once,
-// after signals are blocked (StopSignals). UsageError if this program was built without MPI.
+// The communicator of the job for which mpirun or srun has started this process; null without them. Call it
+// once, after signals are blocked (StopSignals). UsageError if this program was built without MPI.
 std::unique_ptr<Communicator> join_job();
-// Whether this program was built with MPI.
 bool has_mpi();
 
-// What the first process's call returns; the others do not call it. Throws on every process what it throws
-// there, if that is an Error or a UsageError.
+// Runs the call on process 0 only and returns its result on every process. An Error or UsageError thrown
+// there is thrown on every process.
 std::string on_first(Communicator& communicator, const std::function<std::string()>& call);
 
 }  // namespace comera

@@ -9,7 +9,7 @@ namespace {
 // Bytes: tensors of a store begin at multiples of it, with zeros between them.
 constexpr std::int64_t alignment = 64;
 
-// Whether `range` lies just before `after`, so that no tensor is between them.
+// Whether `range` is directly before `after`, with no tensor between them.
 bool precedes(const ParameterRange& range, const ParameterRange& after, DType dtype) {
   const std::int64_t gap = after.begin - (range.begin + range.count);
   return gap >= 0 && gap * static_cast<std::int64_t>(size_of(dtype)) < alignment;

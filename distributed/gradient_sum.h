@@ -7,19 +7,19 @@
 
 namespace comera {
 
-// Sums the gradients of all processes while the backward pass still computes: what is ready is sent off as
-// soon as there is a bucket of it (as PyTorch's DistributedDataParallel does; Li et al., VLDB 2020). Blocks
-// become ready from the last to the first, and lie beside each other in the flat vector of each role: a
-// bucket is up to three ranges of it, and is not copied.
+// Sums the gradients of all processes during the backward pass: as soon as a bucket is complete, its sum
+// starts (as in PyTorch's DistributedDataParallel; Li et al., VLDB 2020). Blocks become ready from last to
+// first, and are adjacent in the flat vector of each role: a bucket is up to three ranges of it, and is not
+// copied.
 class GradientSum {
  public:
-  // gradients: the flat vector. Both must outlive it.
+  // gradients: the flat vector. Communicator and vector must outlive this.
   GradientSum(Communicator& communicator, const Tensor& gradients, std::int64_t bucket_bytes)
       : communicator_(communicator), gradients_(gradients), bucket_bytes_(bucket_bytes) {}
 
-  // Nothing more is added to these.
+  // Marks these ranges as complete.
   void ready(const std::vector<ParameterRange>& ranges, const Stream& stream);
-  // The rest.
+  // Sums the rest.
   void flush(const Stream& stream);
 
  private:

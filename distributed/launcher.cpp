@@ -19,7 +19,7 @@ namespace comera {
 
 namespace {
 
-// With system calls only: see below.
+// Uses system calls only: see below.
 bool is_mpirun(const char* comm_file) {
   const int file = open(comm_file, O_RDONLY | O_CLOEXEC);
   if (file < 0) return false;
@@ -34,7 +34,7 @@ bool is_mpirun(const char* comm_file) {
 }  // namespace
 
 bool launched_as_process() {
-  // Then there is nothing to join, and no need of MPI.
+  // Then there is nothing to join, and MPI is not needed.
   constexpr std::array sizes = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
   const auto one = [](const char* name) {
     const char* size = std::getenv(name);

@@ -13,15 +13,15 @@
 #include "distributed/mpi_watch.h"
 #include "kernels/core/check.h"
 
-// One thread makes all calls of MPI, so that any MPI serves, sums go on while the model computes, and a wait
-// can end when another process has died. It starts what it is given without blocking, in order, and looks
-// after it and after the other processes. MPI's own handler of errors ends the job.
+// One thread makes all MPI calls, so that any MPI library works, sums proceed while the model computes, and a
+// wait can end when another process has died. It starts operations in order without blocking, and watches
+// them and the other processes. MPI's own error handler ends the job.
 
 namespace comera {
 
 namespace {
 
-constexpr std::int64_t most_elements = std::int64_t{1} << 28;  // of one call: counts are int
+constexpr std::int64_t most_elements = std::int64_t{1} << 28;  // per call: counts are int
 
 struct Operation {
   std::function<MPI_Request(MPI_Comm)> begin;
@@ -39,7 +39,7 @@ class MpiCommunicator final : public Communicator {
   }
 
   ~MpiCommunicator() override {
-    // Others may still be at work: nobody leaves before all are done.
+    // Others may still be working: no process leaves before all are done.
     service_->wait(enter([](MPI_Comm comm) {
       MPI_Request request = MPI_REQUEST_NULL;
       MPI_Ibarrier(comm, &request);
@@ -97,7 +97,7 @@ class MpiCommunicator final : public Communicator {
  private:
   using Ticket = std::shared_ptr<Operation>;
 
-  // The thread that calls MPI, and what it shares with the one that computes.
+  // The thread that calls MPI, and the data it shares with the computing thread.
   class Service {
    public:
     MpiPlace start() {
@@ -176,7 +176,7 @@ class MpiCommunicator final : public Communicator {
           progress.since = oldest_began_;
           watch_.look(progress);
         }
-        // While the model computes it needs the processor more than this thread does.
+        // While the model computes, it needs the processor more than this thread does.
         if (!running_.empty() && !moved) {
           if (computing)
             std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -224,7 +224,7 @@ class MpiCommunicator final : public Communicator {
       MPI_Allgather(&own, sizeof own, MPI_BYTE, sets.data(), sizeof own, MPI_BYTE, local);
       const auto sharing =
           std::ranges::count_if(sets, [&](const cpu_set_t& set) { return CPU_EQUAL(&set, &own); });
-      // OpenMP knows how many there were before it bound this thread to one of them (OMP_PROC_BIND).
+      // OpenMP knows the number of CPUs from before it bound this thread to one of them (OMP_PROC_BIND).
       place.own_cpus =
           std::max(1, omp_get_num_procs() / static_cast<int>(std::max<std::int64_t>(sharing, 1)));
       MPI_Comm_free(&local);
@@ -244,7 +244,7 @@ class MpiCommunicator final : public Communicator {
       indices_.resize(requests_.size());
       MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &ended, indices_.data(),
                    MPI_STATUSES_IGNORE);
-      // Those that ended when they began are null, and are not counted.
+      // Requests that completed immediately are null, and are not counted.
       if (ended == 0 && std::ranges::find(requests_, MPI_REQUEST_NULL) == requests_.end()) return false;
       {
         const std::scoped_lock lock(mutex_);
@@ -267,7 +267,7 @@ class MpiCommunicator final : public Communicator {
 
     MpiWatch watch_;
 
-    // Both threads', under the mutex.
+    // Shared by both threads, under the mutex.
     std::mutex mutex_;
     std::condition_variable changed_;
     bool started_ = false, ending_ = false;
@@ -277,7 +277,7 @@ class MpiCommunicator final : public Communicator {
     std::int64_t entered_ = 0;
     int waiting_ = 0;
 
-    // MPI's thread's.
+    // Used only by MPI's thread.
     std::thread thread_;
     MPI_Comm comm_ = MPI_COMM_NULL;
     std::vector<Ticket> running_;

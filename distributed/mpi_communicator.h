@@ -6,7 +6,7 @@
 
 namespace comera {
 
-// Starts MPI. Device memory must be the host's. Error if MPI cannot be started.
+// Starts MPI. Device memory must be host memory. Error if MPI cannot be started.
 std::unique_ptr<Communicator> start_mpi();
 
 }  // namespace comera

@@ -19,8 +19,8 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr int life_tag = 1, failure_tag = 2;
 constexpr double life_interval = 1;         // seconds between signs of life
-constexpr double failure_collection = 0.5;  // seconds the first process waits for others to say the same
-constexpr double asleep = 2;                // seconds between two looks that nobody awake needs
+constexpr double failure_collection = 0.5;  // seconds process 0 waits for others to report the same
+constexpr double asleep = 2;  // a longer gap between two checks means that the process was suspended
 
 void drop(MPI_Request& request) {
   if (request == MPI_REQUEST_NULL) return;
@@ -61,7 +61,7 @@ void MpiWatch::end() {
 
 void MpiWatch::look(const Progress& progress) {
   const auto now = Clock::now();
-  // A job that was suspended as a whole is as alive as before: what nobody could send was not kept back.
+  // A job that was suspended as a whole is as alive as before: its missing messages are no sign of failure.
   if (now - last_look_ > Seconds(asleep)) {
     awake_since_ = now;
     for (Heard& heard : heard_) heard.when = now;
@@ -118,8 +118,8 @@ std::string MpiWatch::named(int process) const {
   return fmt::format("process {} ({})", process, place_->hosts[process]);
 }
 
-// What is wrong with the first process is seen by all others at once: one after the other they get time to
-// say it and to end the rest.
+// All others notice a problem of process 0 at once: they get time, one after the other, to report it and to
+// end the rest.
 void MpiWatch::give_way() const {
   if (place_->process > 1)
     std::this_thread::sleep_for(std::chrono::seconds(std::min(place_->process - 1, 30)));
@@ -141,7 +141,7 @@ void MpiWatch::check_stall(const Progress& progress, Clock::time_point now,
                            const Communicator::Patience& patience) {
   if (!progress.waiting || now - std::max(progress.since, awake_since_) <= Seconds(patience.stalled_seconds))
     return;
-  // The first process knows how far all others are, they know of nobody but the first.
+  // Process 0 watches all others; they watch only process 0.
   const int first = place_->process == 0 ? 1 : 0, end = place_->process == 0 ? place_->world_size : 1;
   std::string who;
   for (int process = first; process < end; ++process)
@@ -159,9 +159,9 @@ void MpiWatch::check_stall(const Progress& progress, Clock::time_point now,
                             patience.stalled_seconds));
 }
 
-// ---- Ends.
+// ---- Ending the job.
 
-// To the first process, which speaks for all.
+// Sent to process 0, which reports for all.
 void MpiWatch::report(const Failure& own) {
   if (report_.empty()) {
     report_ = std::to_string(own.exit_code) + ' ' + own.message;
@@ -187,7 +187,7 @@ MpiWatch::Failure MpiWatch::received_failure() {
   return {std::max(std::atoi(text.c_str()), 1), text.substr(space + 1)};
 }
 
-// What this process says, or what others said while this one goes on.
+// Reports this process's failure, or those reported by others while this one is healthy.
 void MpiWatch::end_after_collecting(const Failure& first) {
   const auto until = Clock::now() + Seconds(failure_collection);
   while (Clock::now() < until) {
@@ -201,7 +201,7 @@ void MpiWatch::end_after_collecting(const Failure& first) {
   }
   std::string said;
   if (own.exit_code != 0) {
-    // What all processes say is nobody's in particular.
+    // A message that all processes report is not attributed to any of them.
     const auto same = failed_.find(own.message);
     const bool everybody =
         same != failed_.end() && static_cast<int>(same->second.size()) == place_->world_size - 1;
@@ -219,7 +219,7 @@ void MpiWatch::end_job(int exit_code, std::string message, bool with_advice) {
     if (with_advice && !advice_.empty()) message += "; " + advice_;
   }
   log_info("comera: error: {}\n", message);
-  // Should MPI not manage to end everybody, this process ends at least.
+  // If MPI fails to end all processes, at least this one ends.
   alarm(10);
   sigset_t set;
   sigemptyset(&set);

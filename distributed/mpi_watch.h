@@ -15,32 +15,32 @@
 
 namespace comera {
 
-// Where this process is in its job.
+// The position of this process in its job.
 struct MpiPlace {
   int process = 0, world_size = 1, local_process = 0, local_processes = 1, own_cpus = 1;
   std::vector<std::string> hosts;  // of each process
 };
 
-// Whether the other processes live and come to where they are waited for, and how a job ends that cannot go
-// on. Signs of life go between the first process and each of the others.
+// Checks that the other processes live and reach the collective operations, and ends a job that cannot
+// continue. Signs of life are exchanged between process 0 and each of the others.
 class MpiWatch {
  public:
   using Clock = std::chrono::steady_clock;
-  static constexpr auto interval = std::chrono::milliseconds(100);  // between two looks
+  static constexpr auto interval = std::chrono::milliseconds(100);  // between two checks
 
-  // ---- Of any thread.
+  // ---- Called by any thread.
 
   void set_patience(const Communicator::Patience& patience);
   void set_advice(const std::string& advice);
-  // The next looks tell the others and end the process.
+  // The next checks inform the others and end the process.
   void set_failure(int exit_code, const std::string& message);
 
-  // ---- Of the thread that calls MPI.
+  // ---- Called by the thread that calls MPI.
 
-  // A communicator of its own; `place` as long as this.
+  // Takes a dedicated communicator; `place` must live as long as this.
   void start(MPI_Comm communicator, const MpiPlace& place);
-  // What this process knows of collective operations: to how many it has come, and since when it waits for
-  // one to move (if it does).
+  // This process's progress in collective operations: how many it has reached, and since when it has been
+  // waiting for one to proceed (if it does).
   struct Progress {
     std::int64_t entered = 0;
     bool waiting = false;
@@ -54,7 +54,7 @@ class MpiWatch {
     int exit_code = 0;
     std::string message;
   };
-  // A sign of life: to how many collective operations the process has come.
+  // A sign of life: the number of collective operations that the process has reached.
   struct Life {
     std::int64_t entered = 0;
   };
@@ -87,7 +87,7 @@ class MpiWatch {
   std::vector<Life> sent_;
   Life received_;
   MPI_Request receiving_ = MPI_REQUEST_NULL, reporting_ = MPI_REQUEST_NULL;
-  std::map<std::string, std::set<int>> failed_;  // message: by whom
+  std::map<std::string, std::set<int>> failed_;  // message: processes that sent it
   std::string report_;
   Clock::time_point report_until_;
 };

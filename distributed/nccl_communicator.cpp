@@ -18,7 +18,7 @@ namespace comera {
 
 namespace {
 
-// NCCL's functions. It is loaded at run time, so that one program serves where it is absent.
+// NCCL's functions. It is loaded at run time, so that the same program works without it.
 struct Library {
   decltype(&ncclGetVersion) get_version;
   decltype(&ncclGetUniqueId) get_unique_id;
@@ -31,7 +31,7 @@ struct Library {
 
 const Library& library() {
   static const Library loaded = [] {
-    // Where the system looks, then where it was when this program was built.
+    // Where the system searches, then where the library was when this program was built.
     void* handle = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr && *COMERA_NCCL_FILE != 0) handle = dlopen(COMERA_NCCL_FILE, RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) {
@@ -84,8 +84,8 @@ class NcclCommunicator final : public Communicator {
     check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
   }
   ~NcclCommunicator() override {
-    // Where this process fails, the others are not here: all would have to destroy the communicator together,
-    // and what is on the stream may wait for them. The process is about to end.
+    // If this process is failing, the others are not here: all would have to destroy the communicator
+    // together, and work on the stream may wait for them. The process is about to end.
     if (std::uncaught_exceptions() > 0) return;
     cudaStreamSynchronize(stream_);
     library().comm_destroy(comm_);
@@ -131,7 +131,7 @@ class NcclCommunicator final : public Communicator {
         fail(1, fmt::format("a step on the GPU has not ended for {:.0f} s: a GPU or the network between GPUs "
                             "has failed; NCCL_DEBUG=INFO shows more",
                             seconds));
-      // A step takes milliseconds: the first of them are not slept away.
+      // A step takes milliseconds: polls without sleeping at first.
       if (turn > 1000) std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
   }
@@ -147,7 +147,7 @@ class NcclCommunicator final : public Communicator {
   void fail(int exit_code, const std::string& message) override { host_.fail(exit_code, message); }
 
  private:
-  // A call that returns when all processes have made it, and looks after none of them.
+  // A call that returns when all processes have made it, and does not watch them meanwhile.
   template <class Call>
   void in_time(const Call& call) {
     if (alone()) return call();
@@ -164,8 +164,8 @@ class NcclCommunicator final : public Communicator {
     call();
   }
 
-  // What is put on `later` from now on comes after what is on `earlier` now. While one of them captures, the
-  // other one joins it. All processes must capture, or none: their recipes have been compared.
+  // Orders work put on `later` from now on after the current work on `earlier`. If one of them captures, the
+  // other one joins the capture. All processes must capture, or none: their recipes have been compared.
   void order(cudaStream_t later, cudaStream_t earlier) {
     check(cudaEventRecord(event_, earlier), "cudaEventRecord");
     check(cudaStreamWaitEvent(later, event_, 0), "cudaStreamWaitEvent");

@@ -7,14 +7,14 @@
 
 namespace comera {
 
-// Sums the memory of GPUs with NCCL, which is loaded now, on a stream of its own beside the device's. What is
-// the host's goes through `host`, which must outlive it, and may be one process alone. Error, with the
-// reason, if NCCL cannot be had; every process must have a GPU of its own.
-//   patience: how long NCCL may take to start, or a step with its sums, before the job ends.
+// Sums GPU memory with NCCL, which is loaded by this call, on a separate stream beside the device's. Host
+// operations go through `host`, which must outlive this and may be a single process. Error, with the reason,
+// if NCCL is unavailable; every process must have its own GPU.
+//   patience: the time limit for starting NCCL, and for a step with its sums, before the job ends.
 std::unique_ptr<Communicator> start_nccl(Communicator& host, Device device,
                                          const Communicator::Patience& patience = {});
 
-// The version of the library, "2.28.3", which is loaded now with all functions that are used. Error as above.
+// The version of the library, "2.28.3"; loads it with all functions that are used. Error as above.
 std::string nccl_version();
 
 }  // namespace comera

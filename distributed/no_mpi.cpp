@@ -1,4 +1,4 @@
-// In place of MPI's parts where there is none to build with.
+// Replaces MPI's parts in builds without MPI.
 #include "distributed/mpi_communicator.h"
 #include "kernels/core/check.h"
 

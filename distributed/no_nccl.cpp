@@ -1,4 +1,4 @@
-// Instead of nccl_communicator.cpp where NCCL's header or CUDA is missing.
+// Replaces nccl_communicator.cpp if NCCL's header or CUDA is missing.
 #include "distributed/nccl_communicator.h"
 #include "kernels/core/check.h"
 

@@ -67,7 +67,7 @@ void check_export_target(const std::filesystem::path& folder, bool overwrite) {
 ExportFolder::ExportFolder(const std::filesystem::path& folder, bool overwrite)
     : folder_(storage::from_root(folder).lexically_normal()) {
   if (!folder_.has_filename()) folder_ = folder_.parent_path();
-  // What a link leads to is replaced, and the link stays.
+  // If it is a link, its target is replaced, and the link is kept.
   std::error_code code;
   if (const auto real = std::filesystem::canonical(folder_, code); !code) folder_ = real;
   in_place_ = !can_be_replaced(folder_);
@@ -99,14 +99,14 @@ void ExportFolder::commit() {
   if (in_place_) return commit_in_place();
   if (std::filesystem::is_directory(folder_, code)) lock_of_old_.emplace(folder_, "exporting");
   storage::swap_folders(staging_, folder_);
-  // What is not an export's was the user's, and stays with the name.
+  // Other files belonged to the user, and are kept in the folder.
   for (const std::filesystem::path& entry : storage::entries_of(staging_, code))
     if (!is_of_export(entry)) storage::rename_durably(entry, folder_ / entry.filename());
 }
 
 void ExportFolder::commit_in_place() const {
   std::vector<std::string> files = exported_files();
-  // It says that the folder is an export, also where this is cut short.
+  // It marks the folder as an export, even if this is interrupted.
   std::stable_partition(files.begin(), files.end(),
                         [](const std::string& file) { return file == "README.md"; });
   std::error_code code;

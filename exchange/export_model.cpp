@@ -20,8 +20,8 @@ namespace comera::exchange {
 
 namespace {
 
-// What is read back may differ by rounding: a matrix was rounded to float32 once, which the model itself
-// never does with it.
+// Values read back may differ by rounding: a matrix is rounded once to float32, which the model itself never
+// does.
 constexpr double most_relative_difference = 1e-3;
 
 EncoderConfig config_to_write(const EncoderConfig& config, bool tensor_trains) {

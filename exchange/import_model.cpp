@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t micro_batch = 4096;
 
-// As much of a recipe as the model itself decides: what trains it further has a recipe of its own.
+// The part of a recipe that the model determines; training it further takes another recipe.
 Recipe recipe_of(const TransformersConfig& config, std::int64_t length) {
   Recipe recipe;
   recipe.model = config.model;

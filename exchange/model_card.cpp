@@ -21,7 +21,7 @@ std::string millions(std::int64_t count) {
                            : fmt::format("{:.1f} million", number / 1e6);
 }
 
-// The last evaluation up to a step that a run has written; nothing if its metrics are not there.
+// The last evaluation up to a step in a run's metrics; nothing if they are missing.
 std::optional<Json> last_evaluation(const std::filesystem::path& metrics, std::int64_t step) {
   std::optional<Json> found;
   std::error_code code;
@@ -77,8 +77,8 @@ std::string usage(const LoadedModel& loaded, const Exported& exported) {
       kind, trusted, call);
 }
 
-// transformers divides losses by the tokens of a step where forward() takes keyword arguments, which these
-// classes do without dividing.
+// transformers divides losses by the tokens of a step if forward() takes keyword arguments; these classes
+// take them, but do not divide.
 std::string accumulation(const Exported& exported) {
   if (exported.form == Form::comera) return "";
   return fmt::format(

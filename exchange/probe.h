@@ -8,18 +8,18 @@
 
 namespace comera::exchange {
 
-// What a model says of sequences, to compare it with what was made of it.
+// A model's outputs on sequences, for comparison with an export or import of it.
 
-// For each sample the logits of its targets, one after another, or of the head on sequences.
+// For each sample the logits of its targets, one after another, or those of the sequence head.
 std::vector<std::vector<double>> answers(const Model& model, const Processor& processor,
                                          const data::SpecialIds& special,
                                          const std::vector<data::Sample>& samples);
 
-// A few sequences of any ids, always the same ones for models of one vocabulary and number of positions. All
+// A few sequences of arbitrary ids, always the same for a given vocabulary and number of positions. All
 // positions are targets.
 std::vector<data::Sample> probes(const EncoderConfig& config, const data::SpecialIds& special);
 
-// Infinite if a number is not finite, so that it never passes for a small difference.
+// Infinite if a value is not finite, so that it never passes as a small difference.
 double largest_difference(const std::vector<std::vector<double>>& a,
                           const std::vector<std::vector<double>>& b);
 

@@ -15,11 +15,11 @@ namespace comera::exchange {
 
 namespace {
 
-using Json = nlohmann::ordered_json;  // to write: tensors in the order of their bytes
+using Json = nlohmann::ordered_json;  // for writing: tensors in the order of their bytes
 static_assert(std::endian::native == std::endian::little);
 
 constexpr std::int64_t size_bytes = 8;
-constexpr std::int64_t longest_header = 100'000'000;  // as the reference implementation has it
+constexpr std::int64_t longest_header = 100'000'000;  // as in the reference implementation
 
 std::int64_t count_of(const std::vector<std::int64_t>& shape) {
   std::int64_t count = 1;
@@ -56,7 +56,7 @@ void convert(const std::string& bytes, std::vector<double>& values, const F& to_
   }
 }
 
-// A list of numbers without fractions, which get() would cut off.
+// A list of numbers without fractions, which get() would truncate.
 std::vector<std::int64_t> whole_numbers(const nlohmann::json& list, const std::string& name) {
   std::vector<std::int64_t> numbers;
   for (const nlohmann::json& number : list.get_ref<const nlohmann::json::array_t&>()) {
@@ -109,7 +109,7 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Tens
     header[tensor.name] = {{"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}};
   }
   std::string text = header.dump();
-  text.resize((text.size() + 7) / 8 * 8, ' ');  // numbers begin at a multiple of their size
+  text.resize((text.size() + 7) / 8 * 8, ' ');  // values are aligned to their size
   storage::DurableFile durable(path);
   {
     const storage::FileDescriptor file = storage::FileDescriptor::create(durable.temporary());
@@ -184,7 +184,7 @@ void SafetensorsReader::read_header(std::size_t number) {
   } catch (const nlohmann::json::exception&) {
     throw Error(fmt::format("{}: is no safetensors file, or is damaged: its header cannot be read", name));
   }
-  // The reference implementation wants every byte to belong to one tensor.
+  // The reference implementation requires every byte to belong to exactly one tensor.
   std::ranges::sort(places);
   std::int64_t end = 0;
   for (const auto& [first, last] : places) {

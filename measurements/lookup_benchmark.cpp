@@ -134,7 +134,7 @@ std::vector<LookupResult> benchmark_lookup(const LookupBenchmarkOptions& options
     const std::vector<std::int32_t> ids = ids_of(options, tokens);
     for (const Way& way : ways) {
       Lookup lookup(options, way.kind, ids);
-      lookup.time_forward(), lookup.time_backward();  // the first ones touch memory anew
+      lookup.time_forward(), lookup.time_backward();  // the first calls touch new memory
       std::vector<double> forward, backward;
       for (int i = 0; i < options.repeats; ++i)
         forward.push_back(lookup.time_forward()), backward.push_back(lookup.time_backward());

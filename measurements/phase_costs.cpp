@@ -26,7 +26,7 @@ StepBenchmarkOptions step_options(const Recipe& recipe, const PhaseSection& phas
   return options;
 }
 
-// The target does not change what a step costs, so that any will do.
+// The target does not affect the cost of a step, so any will do.
 RankStageOptions stage_of(const PhaseSection& phase) {
   RankStageOptions stage = resolve(phase.adaptation.value_or(AdaptationSection()), phase.objective).stage;
   stage.objective.size_target = 1;
@@ -41,7 +41,7 @@ PhaseCost measure(Stepper& stepper, const Recipe& recipe, const PhaseSection& ph
                  .epochs = phase.epochs};
   std::vector<double> seconds = step_times(stepper);
   const std::int64_t micro_batches =
-      (phase.micro_batches_per_step + processes - 1) / processes;  // of the busiest process
+      (phase.micro_batches_per_step + processes - 1) / processes;  // for the process with most
   const double further = micro_batches > 1 ? stepper.micro_batch() : 0;
   const double often = occasional_work(stepper, recipe).seconds_per_step();
   for (double& step : seconds) step += static_cast<double>(micro_batches - 1) * further + often;
@@ -108,7 +108,7 @@ PhaseCosts measure_phases(const Recipe& recipe, std::int64_t vocabulary, int pro
       costs.phases.push_back(measure(stepper, recipe, phase, processes));
     }
   }
-  processor.allocator.reset_peaks();  // a run that follows has its own
+  processor.allocator.reset_peaks();  // a following run has its own
   divide_hours(costs);
   return costs;
 }

@@ -27,7 +27,7 @@ Recipe recipe_at_start(const CheckpointReader& checkpoint, const RankCompaction&
   return recipe;
 }
 
-// Trains of a compacted dense model may have larger ranks than the recipe's kinds.
+// Tensor trains of a compacted dense model may have larger ranks than the recipe's kinds.
 void check_shrunk(const LayerRanks& start, const LayerRanks& live, const CheckpointReader& checkpoint) {
   for (const auto& [layer, ranks] : live) {
     const std::vector<std::int64_t>& first = start.at(layer);
@@ -39,8 +39,8 @@ void check_shrunk(const LayerRanks& start, const LayerRanks& live, const Checkpo
   }
 }
 
-// (rows, middle, columns): a core's ranks on both sides. A gate is one row; so is what has no ranks, and is
-// as large in both models.
+// (rows, middle, columns): a core's ranks on both sides. A gate is one row, and so is any tensor without
+// ranks, which has the same size in both models.
 struct Slices {
   std::int64_t rows = 1, middle = 1, columns;
 
@@ -70,7 +70,7 @@ void write_in_front(const ParameterStore& small, const ParameterStore& large) {
 
 namespace {
 
-// One of the models that are compared.
+// One of the compared models.
 struct Subject {
   Subject(const char* subject, const EncoderConfig& config, const StepBenchmarkOptions& options,
           const Processor& processor)
@@ -82,8 +82,8 @@ struct Subject {
 
   const char* name;
   Stepper stepper;
-  std::vector<double> seconds = {};  // of a step
-  StepProfile quickest = {};         // if it was asked for
+  std::vector<double> seconds = {};  // per step
+  StepProfile quickest = {};         // if requested
 };
 
 class RankBenchmark {
@@ -122,7 +122,7 @@ class RankBenchmark {
  private:
   static constexpr std::size_t compacted_at = 2;
 
-  // The CPU measures fp32, whatever the model was trained in.
+  // The CPU measures fp32, whatever the type in training.
   static PrecisionSection measured_in(const std::string& device, const PrecisionSection& trained) {
     const Processor processor = find_processor(device, DType::float32);
     return processor.allocator.device().kind == DeviceKind::cpu ? PrecisionSection() : trained;
@@ -139,7 +139,7 @@ class RankBenchmark {
     return subjects_.emplace_back(std::make_unique<Subject>(name, config, options_, processor_))->stepper;
   }
 
-  // The checkpoint's weights, in the type that is measured.
+  // The checkpoint's weights, in the measured type.
   void write_live(const ParameterStore& to) const {
     const Model model(encoder_config(compaction_.recipe(), vocabulary_), host_allocator(), false);
     compaction_.write_parameters(model.parameters());

@@ -19,7 +19,7 @@ namespace comera {
 namespace {
 
 constexpr std::array widths = {128, 192, 256, 320, 384, 448, 512, 640, 768, 1024, 1280, 1536};
-constexpr std::array shares_of_width = {16, 8, 4};  // ranks are the width over these
+constexpr std::array shares_of_width = {16, 8, 4};  // ranks are the width divided by these
 
 PlannedSize measured_size(Recipe recipe, const ModelSize& size, std::int64_t vocabulary) {
   set_size(recipe, size, vocabulary);
@@ -65,7 +65,7 @@ void ask_resampled_laws(SizePlan& plan) {
 
 SizePlan choose_size(std::int64_t layers, const MeasureSize& measure) {
   SizePlan plan;
-  int worse = 0;  // widths in a row
+  int worse = 0;  // consecutive widths
   for (const std::int64_t width : widths) {
     const std::size_t before = plan.best;
     for (const std::int64_t share : shares_of_width) {

@@ -87,7 +87,7 @@ class LayerTimer {
   std::unique_ptr<Arena> arena_;
 };
 
-// Seconds of all products of a dense step's encoder layers, by the system's matrix library.
+// The time of all products of a dense step's encoder layers with the system's matrix library, in seconds.
 double library_seconds(const StepBenchmarkOptions& options) {
   const EncoderConfig& c = options.config;
   const std::int64_t t = options.tokens;
@@ -99,7 +99,7 @@ double library_seconds(const StepBenchmarkOptions& options) {
   return seconds * static_cast<double>(c.layers);
 }
 
-// Steps in turn; keeps the quickest one's profile.
+// Runs steps in turn; keeps the profile of the fastest one.
 class ProfiledSteps {
  public:
   explicit ProfiledSteps(const EncoderConfig& config, const StepBenchmarkOptions& options)
@@ -132,7 +132,7 @@ std::string compare(ProfiledSteps& tensorized, ProfiledSteps& dense, const StepB
   text += fmt::format(
       "  tensorized is {:.2f} times faster (median of the pairs) and takes {:.2f} times less memory\n",
       median_ratio(dense.seconds(), tensorized.seconds()), dense.memory_mib() / tensorized.memory_mib());
-  if (options.config.compute != DType::float32) return text;  // what follows is of the library's sgemm
+  if (options.config.compute != DType::float32) return text;  // the rest is about the library's sgemm
   const double products = dense.mean_product_seconds(), library = library_seconds(options);
   text += fmt::format(
       "  the dense step's products take {:.0f} ms; the matrix library alone needs {:.0f} ms for its "
@@ -145,7 +145,7 @@ std::string compare(ProfiledSteps& tensorized, ProfiledSteps& dense, const StepB
   return text + fmt::format("one tensorized encoder layer, forward and backward: {}\n", median_text(seconds));
 }
 
-// y += x over much memory: bytes moved per second, at best.
+// Peak bandwidth in bytes per second: y += x over much memory.
 double gpu_bandwidth(const Processor& processor) {
   constexpr std::int64_t elements = 64 << 20;
   Allocator& allocator = processor.allocator;
@@ -165,7 +165,7 @@ double gpu_bandwidth(const Processor& processor) {
   return best;
 }
 
-// Floating-point operations per second of a large product in this type, at best.
+// Peak floating-point operations per second, from a large product in this type.
 double gpu_product_rate(const Processor& processor, DType type) {
   constexpr std::int64_t size = 8192;
   Allocator& allocator = processor.allocator;
@@ -178,7 +178,7 @@ double gpu_product_rate(const Processor& processor, DType type) {
     std::uint32_t state = 1;
     for (std::size_t i = 0; i < bytes; i += 2) {
       state = state * 1664525u + 1013904223u;
-      // The upper half of a number between 1 and 2, negative or not; of a float32, its lower half.
+      // The upper half of a number between 1 and 2, with random sign; for a float32, its lower half.
       const auto word = static_cast<std::uint16_t>((state >> 16 & 0x807fu) | 0x3f80u);
       std::memcpy(static_cast<std::byte*>(values.tensor().raw()) + i, &word, sizeof word);
     }
@@ -203,7 +203,7 @@ double gpu_product_rate(const Processor& processor, DType type) {
   return best;
 }
 
-// Where the time of a step that is not recorded goes: of five, the quickest.
+// Where the time of an unrecorded step goes: the fastest of five.
 std::string gpu_profile(const char* name, const EncoderConfig& config, const StepBenchmarkOptions& options,
                         Processor processor, const Ceilings& ceilings) {
   processor.graphs = false;
@@ -219,7 +219,7 @@ std::string gpu_profile(const char* name, const EncoderConfig& config, const Ste
       fmt::format("the quickest {} step, operation by operation, without graphs", name), quickest, ceilings);
 }
 
-// A model's steps on a GPU, and what they move and multiply.
+// A model's steps on a GPU, with their memory traffic and products.
 struct GpuSteps {
   GpuSteps(const EncoderConfig& config, const StepBenchmarkOptions& options, const Processor& processor)
       : stepper(config, options, processor) {
@@ -249,7 +249,7 @@ struct GpuSteps {
 
   Stepper stepper;
   Work work;
-  std::vector<double> seconds;  // of a step, each the mean of ten
+  std::vector<double> seconds;  // per step, each the mean of ten
 };
 
 std::string compute_text(const EncoderConfig& config) {

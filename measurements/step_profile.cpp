@@ -32,7 +32,7 @@ double floor_seconds(const Work& work, const Ceilings& ceilings) {
   return std::max(work.bytes / ceilings.copy_bytes, work.flops / ceilings.product_flops);
 }
 
-// Digits of milliseconds, and how many threads share the host's time.
+// `digits`: digits of milliseconds; `threads`: how many share the host's time.
 std::string table(const std::string& title, const StepProfile& profile, const Ceilings& ceilings, int digits,
                   int threads) {
   std::string text = fmt::format("{}\n  {:<33}{:>6}{:>9}{:>9}{:>8}{:>8}{:>8}{:>9}{:>9}{:>9}{:>9}\n", title,

@@ -11,7 +11,7 @@
 #include "recipes/recipe.h"
 #include "training/step/step_engine.h"
 
-// What the benchmarks of whole steps share.
+// Shared by the benchmarks of whole steps.
 namespace comera {
 
 using Clock = std::chrono::steady_clock;
@@ -28,7 +28,7 @@ double median_ratio(const std::vector<double>& a, const std::vector<double>& b);
 void check_lengths(const StepBenchmarkOptions& options);
 
 MicroBatchCapacity capacity_of(const StepBenchmarkOptions& options);
-// Whole sequences of random tokens; the frequencies are Zipf's, as in text.
+// Whole sequences of random tokens; frequencies follow Zipf's law, as in text.
 data::Batch random_batch(const StepBenchmarkOptions& options, const MicroBatchCapacity& capacity,
                          std::int64_t right_rows);
 
@@ -39,20 +39,20 @@ class Stepper {
   Stepper(const StepBenchmarkOptions& options, const Processor& processor)
       : Stepper(options.config, options, processor) {}
 
-  // From now on steps are of this many tokens; the model is the same.
+  // From now on steps have this many tokens; the model is the same.
   void set_batch(const StepBenchmarkOptions& options);
 
-  // From now on steps also descend and prune ranks as such a stage does.
+  // From now on steps also descend and prune ranks as in such a stage.
   void adapt_ranks(const RankStageOptions& stage);  // before set_batch()
-  void keep_ranks() { engine_.keep_ranks(); }       // or no longer do
+  void keep_ranks() { engine_.keep_ranks(); }       // ends that
 
   double step();         // its seconds, with one micro-batch
-  double micro_batch();  // of a further micro-batch's forward and backward
-  double merge();        // of a model with adapters
-  double refresh();      // of an optimizer that does something before some updates
+  double micro_batch();  // for a further micro-batch's forward and backward
+  double merge();        // for a model with adapters
+  double refresh();      // for an optimizer with work before some updates
   // Of parameters, gradients, moments, activations and scratch.
   double memory_mib();
-  // All that was allocated since this was made. What of a step's memory is scratch is workspace.
+  // All allocations since construction. Scratch of a step counts as workspace.
   MemoryByKind memory() const;
   const Arena::Plan& arena_plan() const { return engine_.arena_plan(); }
   const ParameterStore& parameters() { return model_.parameters(); }
@@ -62,7 +62,7 @@ class Stepper {
   void apply();
 
   Allocator& allocator_;
-  MemoryByKind before_;  // in use before the model was made
+  MemoryByKind before_;  // in use before the model was constructed
   Model model_;
   StepEngine engine_;
   double targets_ = 1;
@@ -71,7 +71,7 @@ class Stepper {
 
 OccasionalWork occasional_work(Stepper& stepper, const Recipe& recipe);
 
-// Seconds of steps, after one that is not counted: as many as a second has, from one to five.
+// Seconds of steps, after a warm-up step: as many as fit into a second, from one to five.
 std::vector<double> step_times(Stepper& stepper);
 
 }  // namespace comera

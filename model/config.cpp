@@ -59,7 +59,7 @@ std::vector<EncoderConfig::LinearLayer> EncoderConfig::linear_layers() const {
 
 namespace {
 
-// A layer may be removed, but not those without which there is no loss.
+// A layer may be removed, except those that the loss needs.
 void check_zeros(const std::string& key, const std::vector<std::int64_t>& ranks, bool removable) {
   const auto zeros = std::ranges::count(ranks, 0);
   if (zeros == 0) return;
@@ -70,7 +70,7 @@ void check_zeros(const std::string& key, const std::vector<std::int64_t>& ranks,
   COMERA_CHECK(removable, "{}: this layer cannot be removed; choose ranks of at least 1", key);
 }
 
-// Ranks for a layer that does not exist, or is dense, or impossible ones.
+// Rejects ranks for a layer that does not exist or is dense, and impossible ranks.
 void check_layer_ranks(const EncoderConfig& config) {
   const std::string key = "tensorized.ranks.";
   const std::vector<EncoderConfig::LinearLayer> linears = config.linear_layers();

@@ -13,27 +13,27 @@ namespace comera {
 
 enum class NormPlacement : std::uint8_t { post, pre };
 enum class HeadKind : std::uint8_t { mlm, classification, regression };
-// How the encoder knows where tokens are.
+// How the encoder encodes token positions.
 enum class Positions : std::uint8_t {
-  learned,   // a row for each position, added to the token's (Devlin et al., 2019)
-  rotary,    // queries and keys are turned by angles that grow with the position (Su et al., 2021)
-  relative,  // scores fall with distance, by slopes of the head and the side (after Press et al., 2022)
+  learned,   // a row per position, added to the token's row (Devlin et al., 2019)
+  rotary,    // RoPE: queries and keys are rotated by position-dependent angles (Su et al., 2021)
+  relative,  // scores fall with distance, with a slope per head and side (after Press et al., 2022)
 };
 std::string_view name_of(Positions positions);
 
 // How the encoder's output becomes one vector per sequence.
 enum class Pooling : std::uint8_t {
-  first,  // that of [CLS]
-  mean,   // over all tokens, [CLS] and [SEP] included
+  first,  // the vector of [CLS]
+  mean,   // the mean over all tokens, including [CLS] and [SEP]
 };
 
-// How a task with two texts is put to the encoder.
+// How the encoder reads a task with two texts.
 enum class PairEncoding : std::uint8_t {
   joint,     // one sequence: [CLS] first [SEP] second [SEP]
-  separate,  // each by itself; the head compares the two vectors (Reimers and Gurevych, 2019)
+  separate,  // two sequences; the head compares their vectors (Reimers and Gurevych, 2019)
 };
 
-// Which layers are tensor trains. Each kind that is absent is dense.
+// Which layers are tensor trains. Absent kinds are dense.
 struct TensorizedConfig {
   std::optional<TTShape> attention;  // Q, K, V and O
   std::optional<TTShape> ffn_up;
@@ -42,27 +42,28 @@ struct TensorizedConfig {
   std::optional<TTMShape> embedding;
   LookupKind lookup = LookupKind::factors;
   PlanKind plan = PlanKind::automatic;
-  // Instead of the kind's ranks; the modes are always the kind's. Every layer may have ranks of its own,
-  // those of a group (Q, K and V) too. All 0: the layer is removed (not that of the head, nor the embedding).
+  // Ranks of single layers, instead of the kind's ranks; the modes are always the kind's. Every layer may
+  // have its own ranks, including each of a group (Q, K and V). All 0: the layer is removed (not possible for
+  // the head and the embedding).
   LayerRanks ranks = {};
 
-  // A shape for each output of a layer of this kind; none if the kind is dense.
+  // A shape for each output of a layer of this kind; empty if the kind is dense.
   std::vector<TTShape> shapes_of(const std::optional<TTShape>& kind, const Linear::Spec& spec) const;
   std::optional<TTMShape> embedding_shape() const;
   bool any() const;  // whether anything is a tensor train
   friend bool operator==(const TensorizedConfig&, const TensorizedConfig&) = default;
 };
 
-// What a recipe says in [model].
+// The [model] section of a recipe.
 struct EncoderArchitecture {
   std::int64_t layers = 0;
   std::int64_t hidden = 0;
   std::int64_t heads = 0;
   std::int64_t ffn = 0;
-  std::int64_t vocabulary = 0;  // of a recipe 0: as many as the tokenizer has
+  std::int64_t vocabulary = 0;  // in a recipe 0: the tokenizer's vocabulary size
   std::int64_t max_positions = 512;
   Positions positions = Positions::learned;
-  double rotary_theta = 10000;  // of rotary positions
+  double rotary_theta = 10000;  // for rotary positions
   std::int64_t types = 2;
   Activation activation = Activation::gelu;  // of feed-forward layers and a masked-language head's transform
   NormPlacement norm = NormPlacement::post;
@@ -70,9 +71,9 @@ struct EncoderArchitecture {
   double dropout = 0.1;            // after the embedding, attention output and feed-forward
   double attention_dropout = 0.1;  // on attention probabilities
   HeadKind head = HeadKind::mlm;
-  std::int64_t classes = 3;                  // of a classification head
-  Pooling pooling = Pooling::first;          // of a classification or regression head
-  PairEncoding pairs = PairEncoding::joint;  // the same
+  std::int64_t classes = 3;                  // for a classification head
+  Pooling pooling = Pooling::first;          // for a classification or regression head
+  PairEncoding pairs = PairEncoding::joint;  // for a classification or regression head
   double embedding_std = 0.02;
   friend bool operator==(const EncoderArchitecture&, const EncoderArchitecture&) = default;
 };
@@ -83,21 +84,21 @@ struct EncoderConfig : EncoderArchitecture {
   // factors.
   std::optional<LowRankForm> low_rank = {};
   // Instead of either: dense layers of attention and feed-forward are trained through adapters. Pooler and
-  // transform stay dense: they see a row for each sequence or masked position, not the tokens that heads
-  // share.
+  // transform stay dense, because they process a row for each sequence or masked position instead of the
+  // tokens that heads divide among themselves.
   std::optional<LteForm> lte = {};
-  DType compute = DType::float32;           // of activations and products; float64 is the oracle's type
-  std::optional<Float8Config> float8 = {};  // 8-bit operands of the products of linear layers, where they can
+  DType compute = DType::float32;           // of activations and products; float64 is used by the oracle
+  std::optional<Float8Config> float8 = {};  // 8-bit operands of products in linear layers, where possible
 
-  // Of a head on a sequence's vector: logits per sequence, or 1 score.
+  // For a head on a sequence's vector: its logits per sequence, or 1 score.
   std::int64_t sequence_outputs() const { return head == HeadKind::classification ? classes : 1; }
 
   std::int64_t classifier_inputs() const { return pairs == PairEncoding::separate ? 4 * hidden : hidden; }
 
-  // What such a layer's weights are made of, where `kind` is its member of TensorizedConfig.
+  // The representation of a layer's weights, where `kind` is its member of TensorizedConfig.
   LinearForm form_of(const std::optional<TTShape>& kind, const Linear::Spec& spec) const;
 
-  // Throws Error in one sentence on anything impossible, such as hidden not divisible by heads.
+  // Throws Error in one sentence on impossible values, for instance if hidden is not divisible by heads.
   void validate() const;
   // The same model with every layer dense.
   EncoderConfig dense_baseline() const;
@@ -105,11 +106,11 @@ struct EncoderConfig : EncoderArchitecture {
   // A linear layer that may be a tensor train.
   struct LinearLayer {
     std::string name;
-    const char* kind;              // the member of TensorizedConfig, as recipes call it: "attention"
-    std::optional<TTShape> shape;  // with the layer's own ranks if it has some
+    const char* kind;              // the member of TensorizedConfig, by its recipe key: "attention"
+    std::optional<TTShape> shape;  // with the layer's own ranks, if given
     std::int64_t inputs = 0, outputs = 0;
   };
-  // All of them, in forward order. The token embedding is embedding_layer beside them.
+  // All of them, in forward order, without the token embedding (see embedding_layer).
   std::vector<LinearLayer> linear_layers() const;
   static constexpr const char* embedding_layer = "embedding.tokens";
 };

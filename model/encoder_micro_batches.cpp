@@ -48,7 +48,7 @@ std::string EncoderMicroBatches::text() const {
 
 EncoderMicroBatches EncoderMicroBatches::with_tokens(std::int64_t tokens) const {
   const auto part = [&](std::int64_t of) { return (of * tokens + capacity_.tokens - 1) / capacity_.tokens; };
-  // Masked positions are drawn: a small micro-batch needs more room for chance.
+  // Masked positions are drawn randomly: a small micro-batch needs a larger margin.
   const auto masked = static_cast<double>(part(capacity_.masked));
   return {
       model_,
@@ -59,11 +59,11 @@ EncoderMicroBatches EncoderMicroBatches::with_tokens(std::int64_t tokens) const 
        .unique_ids = std::min(capacity_.unique_ids, tokens)}};
 }
 
-// How many tokens a micro-batch may have that is like this one otherwise; 0: not even its longest sequence's.
+// The maximum number of tokens of an otherwise equal micro-batch; 0: not even its longest sequence fits.
 std::int64_t EncoderMicroBatches::tokens_that_fit(const std::function<bool(const PackLayout&)>& fits) const {
   constexpr std::int64_t step = 64;
   const std::int64_t parts = model_.config().lte ? model_.config().lte->num_heads : 1;
-  const auto tokens_of = [&](std::int64_t steps) {  // which can be divided into parts
+  const auto tokens_of = [&](std::int64_t steps) {  // for division into parts
     const std::int64_t tokens = std::min(capacity_.longest + steps * step + parts - 1, capacity_.tokens);
     return tokens / parts * parts;
   };

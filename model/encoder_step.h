@@ -13,10 +13,10 @@ struct EncoderStep : Step {
       : Step(step), batch(of), merged(of_cores) {}
 
   const PackedBatch& batch;
-  const MergedEncoder* merged;  // modules always have one; null: the model makes it for the step
+  const MergedEncoder* merged;  // always set for modules; null in a step: the model computes it
 };
 
-// Each dropout of the model has a site of its own, which its mask depends on.
+// Each dropout of the model has its own site, which its mask depends on.
 namespace dropout_site {
 inline constexpr std::uint32_t embedding = 0;
 inline constexpr std::uint32_t pooler = 1;

@@ -7,7 +7,8 @@
 
 namespace comera {
 
-// What an encoder makes of its cores alone: good until they change, or the arena is released to where it was.
+// Tensors that an encoder derives from its cores alone: valid until the cores change, or the arena is
+// released to its earlier mark.
 struct MergedEncoder {
   Embedding::Merged tokens;
   std::vector<EncoderBlock::Merged> blocks;

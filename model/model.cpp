@@ -179,7 +179,7 @@ Tensor Model::encode(const EncoderStep& given, const std::optional<RowSubset>& r
   const Tensor x = arena.saved({tokens, config_.hidden}, store_.compute());
   const Tensor last = read ? arena.saved({read->most, config_.hidden}, store_.compute()) : x;
   const RowSubset* early = read && reads_early() ? &*read : nullptr;
-  // A block's other tensors are released when its output has been copied: nothing is kept for a backward
+  // A block's other tensors are released once its output has been copied: nothing is kept for a backward
   // pass.
   const RowSubset all{.indices = step.batch.token_rows, .count = step.batch.token_count(), .most = tokens};
   const auto keep = [&](std::size_t mark, const RowSubset& list, const Tensor& y, const Tensor& to) {
@@ -256,7 +256,7 @@ std::vector<const Linear*> Model::linears() const {
 
 namespace {
 
-// What has ranks in layers each of which is only seen through the next.
+// The tensor trains of layers whose output only the next one reads.
 void add_chain(std::vector<RankedLayer>& list, std::initializer_list<const Linear*> chain, bool keeps_one) {
   const std::size_t first = list.size();
   for (const Linear* linear : chain)

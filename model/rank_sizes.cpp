@@ -55,8 +55,8 @@ std::int64_t size_of(const Train& train, const std::vector<std::int64_t>& ranks)
   return size;
 }
 
-// What each block's attention needs to bring anything from one token to another; nothing where the head looks
-// at all of them.
+// The layers that each block's attention needs to pass anything from one token to another; nothing if the
+// head reads all of them.
 std::vector<std::vector<std::string>> ways_of(const EncoderConfig& config) {
   if (config.head != HeadKind::mlm && config.pooling == Pooling::mean) return {{}};
   std::vector<std::vector<std::string>> all;
@@ -67,7 +67,7 @@ std::vector<std::vector<std::string>> ways_of(const EncoderConfig& config) {
   return all;
 }
 
-// A dense layer is in no list of ranks and always passes.
+// A dense layer is in no list of ranks and never blocks a path.
 bool passes(const std::vector<std::string>& way, const LayerRanks& ranks) {
   return std::ranges::none_of(way, [&](const std::string& layer) {
     const auto found = ranks.find(layer);
@@ -113,7 +113,7 @@ std::vector<std::string> connecting_layers(const ModelTensorTrains& model, const
 
 std::int64_t least_size(const ModelTensorTrains& model, const LayerRanks& ranks) {
   std::int64_t size = 0;
-  std::map<std::string, std::int64_t> smallest;  // of what may be removed
+  std::map<std::string, std::int64_t> smallest;  // of the removable layers
   for (const Train& train : model.trains) {
     const std::int64_t own = size_of(train, std::vector<std::int64_t>(train.ranks.size(), 1));
     if (train.stays)

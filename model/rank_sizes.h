@@ -6,46 +6,46 @@
 
 #include "model/config.h"
 
-// Sizes of a model's tensor trains by their ranks, on the host. A layer one of whose ranks is 0 is removed;
-// LayerRanks lists every tensor train of the model.
+// Sizes of a model's tensor trains as a function of their ranks, on the host. A layer with a rank of 0 is
+// removed; LayerRanks lists every tensor train of the model.
 namespace comera {
 
-// The tensor trains of a model that need not be there.
+// The tensor trains of a model, described without constructing it.
 struct ModelTensorTrains {
   struct Train {
     std::string name;
-    // Of its cores; row and column mode of an embedding's multiplied.
+    // Of its cores; for an embedding, row mode times column mode.
     std::vector<std::int64_t> modes = {};
     std::vector<std::int64_t> ranks = {};
-    std::int64_t dense = 0;  // elements of its matrix
+    std::int64_t dense = 0;  // elements of the dense matrix
     bool stays = false;      // it cannot be removed
   };
 
   ModelTensorTrains() = default;
-  // NOLINTNEXTLINE(google-explicit-constructor): an encoder's configuration says all of it
+  // NOLINTNEXTLINE(google-explicit-constructor): an encoder's configuration contains all of it
   ModelTensorTrains(const EncoderConfig& config);
 
   std::vector<Train> trains;  // in forward order
-  // A model without any way from its input to its output is no result. Of each way: the layers that it
-  // needs; those that are no trains always pass.
+  // Paths from the model's input to its output; a model must keep one. Each path lists the layers that it
+  // needs; layers that are not tensor trains never block it.
   std::vector<std::vector<std::string>> ways;
 };
 
-// As the configuration says it.
+// The ranks that the configuration gives.
 LayerRanks ranks_of(const ModelTensorTrains& model);
 
 // S: elements of all cores with these ranks.
 std::int64_t tensorized_size(const ModelTensorTrains& model, const LayerRanks& ranks);
-// The same of the matrices that the tensor trains stand for.
+// The same for the dense matrices that the tensor trains replace.
 std::int64_t dense_size(const ModelTensorTrains& model);
 
-// Whether there is a way through the model. In an encoder: whether tokens still see one another, through the
-// values and the output of some block's attention; a head that looks at the mean of all tokens sees all of
+// Whether a path through the model exists. In an encoder: whether tokens still attend to one another, through
+// the values and the output of some block's attention; a head that pools the mean of all tokens reads all of
 // them anyway.
 bool is_connected(const ModelTensorTrains& model, const LayerRanks& ranks);
-// The tensor trains on the first such way: with them kept, the model stays connected.
+// The tensor trains on the first such path: while they remain, the model stays connected.
 std::vector<std::string> connecting_layers(const ModelTensorTrains& model, const LayerRanks& ranks);
-// The least S with which it is: rank 1 in what stays, and the cheapest way.
+// The least S of a connected model: rank 1 in the layers that stay, plus the cheapest path.
 std::int64_t least_size(const ModelTensorTrains& model, const LayerRanks& ranks);
 
 // In forward order.

@@ -6,13 +6,13 @@
 
 namespace comera {
 
-// What a model's forward and backward are given besides their tensors.
+// The inputs of a model's forward and backward besides tensors.
 struct Step {
   const Context& context;
   const ParameterStore& store;
   Tensor inputs;         // StepInputs
   Tensor results;        // StepResults
-  bool training = true;  // with dropout, and what else only training sees
+  bool training = true;  // enables dropout and everything else that only training uses
 
   DropoutSpec dropout(double probability, std::uint32_t site) const {
     return {training ? probability : 0, site};

@@ -18,46 +18,45 @@ namespace comera {
 struct Step;
 class Trainable;
 
-// One batch in a device's memory, and the model that runs over it. A training step is one micro-batch or
-// several.
+// One batch in a device's memory, and the model that runs it. A training step is one micro-batch or several.
 class MicroBatch {
  public:
   virtual ~MicroBatch() = default;
 
-  // Where the batch lies. The host sends a block of the same layout (batches/).
+  // Where the batch lies. The host uploads a block of the same layout (batches/).
   virtual void* block() const = 0;
   virtual std::size_t block_bytes() const = 0;
-  // Throws Error if a block was not filled for micro-batches of this size.
+  // Throws Error if the block was filled for micro-batches of another size.
   virtual void check(std::span<const std::byte> block) const = 0;
-  // Forward, loss and, with `gradient`, backward. Gradients of the sum of the losses are added to those of
-  // the parameters; loss, targets and hits are added to step.results.
+  // Forward, loss and, with `gradient`, backward. Adds gradients of the summed loss to those of the
+  // parameters; adds loss, targets and hits to step.results.
   virtual void run(const Step& step, bool gradient) const = 0;
   // (units, 1), of the master type: what the last run without gradient answered to each example. Error for
   // kinds that keep no answers.
   virtual const Tensor& answers() const { throw Error("these micro-batches keep no answers"); }
 };
 
-// The micro-batches of a phase, all of one size. A model of each kind has its own.
+// The layout of a phase's micro-batches, all of one size. Each kind of model has its own.
 class PackLayout {
  public:
   virtual ~PackLayout() = default;
 
   virtual std::unique_ptr<MicroBatch> allocate(Allocator& allocator) const = 0;
-  // For dry runs: its addresses are such that nobody may read them.
+  // For dry runs: its addresses must not be read.
   virtual std::unique_ptr<MicroBatch> measuring(Device device) const = 0;
   // The model that its micro-batches run.
   virtual const Trainable& model() const = 0;
-  // What allocate() takes.
+  // The bytes that allocate() takes.
   virtual std::size_t bytes() const = 0;
   // For messages: "a micro-batch of 5120 tokens".
   virtual std::string text() const = 0;
-  // What a user can do to get micro-batches that are small enough, as `fits` says of them: a part of a
+  // Advice to a user on how to get micro-batches that are small enough according to `fits`: a part of a
   // sentence.
   virtual std::string how_to_fit(const std::function<bool(const PackLayout&)>& fits) const = 0;
 };
 
-// What can be trained (docs/developer/adding-a-model.md): parameters, and what a StepEngine, an Optimizer and
-// the adaptation of ranks ask of the model that they belong to. A model's PackLayout runs it.
+// A trainable model (docs/developer/adding-a-model.md): parameters, and what StepEngine, Optimizer and rank
+// adaptation need to know of the model. A model's PackLayout runs it.
 class Trainable {
  public:
   virtual ~Trainable() = default;
@@ -65,16 +64,16 @@ class Trainable {
   ParameterStore& parameters() { return store_; }
   const ParameterStore& parameters() const { return store_; }
 
-  // The tensor trains that have ranks, in forward order: without those that are removed.
+  // The tensor trains that have ranks, in forward order, without removed ones.
   virtual std::vector<RankedLayer> ranked_layers() const = 0;
   // Scales of 8-bit operands; null without any.
   virtual Float8State* float8() const { return nullptr; }
-  // Lets every layer's adapters become part of its weights (tensorized/linear/lte_linear.h); nothing without
-  // any. Between an update and the next micro-batch.
+  // Merges every layer's adapters into its weights (tensorized/linear/lte_linear.h), if there are any. Called
+  // between an update and the next micro-batch.
   virtual void merge_adapters(const Context& /*context*/) const {}
 
-  // Called in every micro-batch with the places of gradients in the flat vector to which this micro-batch
-  // adds nothing more.
+  // Called during each micro-batch with ranges of the flat gradient vector that are complete for this
+  // micro-batch.
   using GradientsReady = std::function<void(const std::vector<ParameterRange>&)>;
   void on_gradients_ready(GradientsReady callback) { gradients_ready_ = std::move(callback); }
 
@@ -83,10 +82,10 @@ class Trainable {
   Trainable(const Trainable&) = delete;  // modules refer to the store
   Trainable& operator=(const Trainable&) = delete;
 
-  // Before every pass: weights in the type of activations, rounded anew, and whether scales of 8-bit operands
-  // learn from it.
+  // Before every pass: rounds the weights to the type of activations, and sets whether the pass updates
+  // scales of 8-bit operands.
   void begin_pass(const Context& context, bool training) const;
-  // Whether anybody waits for gradients while a pass goes on: then they are complete as early as they can be.
+  // Whether a callback wants gradients during the pass: then they are completed as early as possible.
   bool announces_gradients() const { return static_cast<bool>(gradients_ready_); }
   void gradients_are_ready(const std::vector<ParameterRange>& ranges) const {
     if (gradients_ready_) gradients_ready_(ranges);

@@ -16,23 +16,23 @@ class AdamWOptimizer : public Optimizer {
   void prepare(StepInputs& inputs, std::int64_t update) const override;
 
  protected:
-  // Where a parameter's moments begin in the flat vectors, by its id, and how long these are. Cores and
-  // gates, which lie first, have the places that they have among parameters.
+  // Where each parameter's moments begin in the flat vectors, by parameter id, and the length of these
+  // vectors. Cores and gates come first and have the same offsets as among parameters.
   struct MomentLayout {
     std::vector<std::int64_t> offsets;
     std::int64_t elements = 0;
   };
-  // Of these parameters only, in the order of the flat vectors: the others are a derived class's.
+  // Updates only these parameters, in the order of the flat vectors; a derived class updates the others.
   AdamWOptimizer(ParameterStore& store, const OptimizerOptions& options, Allocator& allocator,
                  const std::vector<ParameterId>& updated, MomentLayout layout);
-  // The same place as among parameters, for all.
+  // The offsets of the parameters themselves, for all parameters.
   static MomentLayout layout_of(const ParameterStore& store);
   void update_parameters(const Context& context, const Tensor& step_inputs,
                          const Tensor& step_results) const override;
 
  private:
   Buffer first_memory_, second_memory_;
-  Tensor first_, second_;  // flat, as layout_ says
+  Tensor first_, second_;  // flat, laid out as in layout_
   MomentLayout layout_;
   DeviceTable segments_;
   std::vector<ParameterId> updated_;

@@ -43,8 +43,8 @@ std::vector<double> transposed(const std::vector<double>& a, std::int64_t rows, 
   return b;
 }
 
-// A singular vector's sign is arbitrary, but moments, which stay, know it: each vector takes the sign with
-// which it points as its predecessor did, and the first one that with which its largest entry is positive.
+// A singular vector's sign is arbitrary, but the moments, which are kept, depend on it: each vector takes the
+// sign that aligns it with its predecessor; in the first subspace, its largest entry is positive.
 void take_signs(std::vector<double>& vectors, const std::vector<double>& former, std::int64_t length) {
   for (std::size_t begin = 0; begin < vectors.size(); begin += length) {
     const std::span<double> vector(vectors.data() + begin, length);
@@ -140,7 +140,7 @@ std::vector<Tensor> GaloreOptimizer::bases_of(const Matrix& matrix) const {
   return bases;
 }
 
-// What stays is the former subspace: where the gradient is zero, or LAPACK finds no other.
+// Keeps the previous subspace if the gradient is zero, or LAPACK finds no other.
 void GaloreOptimizer::Side::find() {
   const bool first = all_zero(directions);
   if (!first && all_zero(gradient)) return;
@@ -158,8 +158,8 @@ bool GaloreOptimizer::refreshes(std::int64_t update) const {
   return !matrices_.empty() && update % galore_of(options_).update_proj_gap == 0;
 }
 
-// Finds the subspaces of some sides at once, each on one thread: the sums of a library that has several
-// depend on their number.
+// Finds the subspaces of several sides at once, each on one thread: the sums of a multithreaded library
+// depend on its number of threads.
 void GaloreOptimizer::renew(std::vector<Side>& sides) const {
 #pragma omp parallel for schedule(dynamic, 1)
   for (std::size_t i = 0; i < sides.size(); ++i) sides[i].find();
@@ -187,13 +187,13 @@ Tensor GaloreOptimizer::refresh(int process, int processes) {
       sides.push_back({basis_out(matrix), transposed(gradient, matrix.inputs, matrix.outputs),
                        read_tensor(basis_out(matrix), allocator)});
     if (std::ssize(sides) >= omp_get_max_threads())
-      renew(sides);  // the host holds no more gradients than it needs
+      renew(sides);  // keeps no more gradients on the host than necessary
   }
   renew(sides);
   return bases_;
 }
 
-// to = the gradient in the matrix's subspace.
+// to = the gradient projected onto the matrix's subspace.
 void GaloreOptimizer::project(const Context& context, const Matrix& matrix, const Tensor& to) const {
   const Tensor gradient = store_.gradient(matrix.id);
   const std::int64_t inputs = matrix.inputs, outputs = matrix.outputs, rank = matrix.rank;
@@ -214,7 +214,7 @@ void GaloreOptimizer::project(const Context& context, const Matrix& matrix, cons
                                .transpose_b = true});
 }
 
-// The place of the gradient = what a direction in the subspace is in the whole space.
+// Replaces the gradient by the direction in the subspace, mapped back to the whole space.
 void GaloreOptimizer::project_back(const Context& context, const Matrix& matrix, const Tensor& from) const {
   const Tensor whole = store_.gradient(matrix.id);
   const std::int64_t inputs = matrix.inputs, outputs = matrix.outputs, rank = matrix.rank;

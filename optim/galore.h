@@ -4,12 +4,13 @@
 
 namespace comera {
 
-// GaLore (Zhao et al., 2024): Adam's moments of a dense linear layer's matrix are those of its gradient in a
-// subspace, that of the gradient's leading singular vectors every update_proj_gap updates. Moments stay as
-// they are when the subspace changes. All other parameters, cores and gates among them, are AdamW's.
+// GaLore (Zhao et al., 2024): for a dense linear layer's matrix, Adam's moments are those of the gradient
+// projected onto a subspace, spanned by the gradient's leading singular vectors and recomputed every
+// update_proj_gap updates. Moments are kept when the subspace changes. All other parameters, including cores
+// and gates, are updated by AdamW.
 //
 // A matrix's states are "m" and "v" of the projected gradient, and the subspace's orthonormal basis as rows:
-// "basis_in" of the inputs, "basis_out" of the outputs, or both.
+// "basis_in" for the inputs, "basis_out" for the outputs, or both.
 class GaloreOptimizer final : public AdamWOptimizer {
  public:
   GaloreOptimizer(ParameterStore& store, const OptimizerOptions& options, Allocator& allocator);
@@ -28,15 +29,15 @@ class GaloreOptimizer final : public AdamWOptimizer {
     ParameterId id = -1;
     std::int64_t inputs = 0, outputs = 0, rank = 0;
     bool in = false, out = false;              // which sides are projected
-    std::int64_t basis_in = 0, basis_out = 0;  // where they lie in bases_
-    std::int64_t moments = 0;                  // where they lie in moments()
+    std::int64_t basis_in = 0, basis_out = 0;  // offset in bases_
+    std::int64_t moments = 0;                  // offset in moments()
 
     Shape projected() const { return {in ? rank : inputs, out ? rank : outputs}; }
   };
-  // A side of a matrix whose subspace is found anew.
+  // A side of a matrix whose subspace is recomputed.
   struct Side {
     Tensor basis;                              // (rank, length)
-    std::vector<double> gradient, directions;  // rows of the side; the subspace, first the former one
+    std::vector<double> gradient, directions;  // rows of the side; the subspace, initially the previous one
 
     std::int64_t length() const { return basis.shape()[1]; }
     void find();
@@ -63,9 +64,9 @@ class GaloreOptimizer final : public AdamWOptimizer {
   std::vector<Matrix> matrices_;
   Buffer basis_memory_;
   Tensor bases_;            // flat
-  DeviceTable directions_;  // a segment for each matrix, at the beginning of its projection
-  DeviceTable moves_;       // a segment for each matrix, where it lies among parameters
-  DeviceTable scales_;      // GaLore's scale for each
+  DeviceTable directions_;  // a segment per matrix, at the beginning of its projection
+  DeviceTable moves_;       // a segment per matrix, at its offset among parameters
+  DeviceTable scales_;      // GaLore's scale of each matrix
   std::int64_t elements_ = 0;
 };
 

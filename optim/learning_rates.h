@@ -67,14 +67,13 @@ inline constexpr RateKind rate_kinds[] = {{"cores", RateGroup::core},
                                           {"gates", RateGroup::gate},
                                           {"other", RateGroup::other}};
 
-// Null if there is none of that name.
+// Null if no kind has that name.
 const RateKind* rate_kind(const std::string& name);
 
-// The rate of a kind, 0 if there is none of its own; without a kind, that of all together: the first that is
-// not 0.
+// The rate of a kind, 0 if it has no separate one; without a kind, the common rate: the first that is not 0.
 double rate_of(const LearningRates& rates, const RateKind& kind);
 double rate_of(const LearningRates& rates, const RateKind* kind);
-// With that of one kind, or without one all of them, times a factor.
+// With the rate of one kind, or of all kinds without one, multiplied by a factor.
 LearningRates scaled(LearningRates rates, const RateKind* kind, double factor);
 
 }  // namespace comera

@@ -5,8 +5,8 @@
 
 namespace comera {
 
-// Muon (Jordan et al., 2024) for the matrices of linear layers, whether dense or cores of trains:
-// kernels/ops/optimizers/muon.h has the formula. All other parameters are AdamW's. A matrix's only state is
+// Muon (Jordan et al., 2024) for the matrices of linear layers, whether dense or cores of tensor trains:
+// kernels/ops/optimizers/muon.h has the formula. AdamW updates all other parameters. A matrix's only state is
 // "m", its momentum.
 class MuonOptimizer final : public AdamWOptimizer {
  public:

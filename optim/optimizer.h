@@ -21,11 +21,11 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  // All that it keeps from step to step, by parameter: what checkpoints hold, and what a model takes along
-  // when its dead ranks are cut out.
+  // The state that it keeps between steps, by parameter: checkpoints save it, and compaction moves it into
+  // the compacted model.
   virtual std::vector<ParameterState> states() const = 0;
-  // Flat vectors, each of which begins as the parameters do, with cores and gates: the numbers of entries
-  // that die are set to 0. Every entrywise state of a core or a gate must lie in one of them.
+  // Flat vectors that begin like the parameters, with cores and gates: pruning sets their entries to 0. Every
+  // entrywise state of a core or a gate must lie in one of them.
   struct Moments {
     Tensor first, second;
   };
@@ -34,17 +34,16 @@ class Optimizer {
   // Fills in what depends on the number of updates, counted from 0.
   virtual void prepare(StepInputs& inputs, std::int64_t update) const = 0;
 
-  // Whether refresh() must be called before this update, unless its step is skipped.
+  // Whether refresh() must be called before this update, unless the step is skipped.
   virtual bool refreshes(std::int64_t /*update*/) const { return false; }
-  // What must be done on the host before some updates, from the gradients of all processes: such as finding
-  // the subspaces of GaLore. A process does its share and leaves 0 for the others'; the sum over all
-  // processes of the tensor that is returned is what each of them goes on with. May allocate and wait for the
-  // device.
+  // Host work before some updates, based on the gradients of all processes, such as finding GaLore's
+  // subspaces. Each process does its share and leaves 0 for the others'; all continue with the sum of the
+  // returned tensor over all processes. May allocate and wait for the device.
   virtual Tensor refresh(int /*process*/, int /*processes*/) { return {}; }
 
-  // The two halves of a step's end, between which a penalty may add to gradients: the norm of the loss's,
-  // with what clipping makes of it; then the update and gradients back to zero. Does not change parameters if
-  // a gradient was not finite.
+  // The two parts of a step's end; between them a penalty may add to gradients. measure() computes the norm
+  // of the loss's gradients and the clipping factor; update() updates the parameters and sets gradients to
+  // zero. Parameters do not change if a gradient was not finite.
   void measure(const Context& context, const Tensor& step_inputs, const Tensor& step_results) const;
   void update(const Context& context, const Tensor& step_inputs, const Tensor& step_results) const;
   void apply(const Context& context, const Tensor& step_inputs, const Tensor& step_results) const {
@@ -52,13 +51,13 @@ class Optimizer {
     update(context, step_inputs, step_results);
   }
 
-  // The tensor whose gradient was the first that was not finite, in the order of a backward pass; of the last
-  // measure(), if StepResults::first_nonfinite counts to one. Waits for the device.
+  // The first tensor with a non-finite gradient in the order of a backward pass, from the last measure(), if
+  // StepResults::first_nonfinite is set. Waits for the device.
   const std::string& first_nonfinite(const StepResults& results) const;
 
  protected:
   Optimizer(ParameterStore& store, const OptimizerOptions& options, Allocator& allocator);
-  // Must change nothing where StepResults::nonfinite is set.
+  // Must not change anything if StepResults::nonfinite is set.
   virtual void update_parameters(const Context& context, const Tensor& step_inputs,
                                  const Tensor& step_results) const = 0;
 
@@ -74,7 +73,7 @@ class Optimizer {
 std::unique_ptr<Optimizer> make_optimizer(ParameterStore& store, const OptimizerOptions& options,
                                           Allocator& allocator);
 
-// A parameter's place in the flat vectors and how it is updated, as operations read it.
+// A parameter's offset in the flat vectors and how it is updated, in the form that operations read.
 ParameterSegment segment_of(const ParameterStore& store, ParameterId id, const OptimizerOptions& options);
 
 // A table for operations in the memory of a device, as bytes.

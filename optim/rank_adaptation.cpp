@@ -108,7 +108,7 @@ RankAdaptation::RankAdaptation(const ParameterStore& store, const std::vector<Ra
   table_memory_ = Buffer(allocator, bytes, MemoryKind::optimizer);
   const Tensor all = table_memory_.tensor({static_cast<std::int64_t>(bytes)}, DType::uint8);
   std::int64_t at = 0;
-  // Those with numbers of eight bytes first.
+  // Those with eight-byte members first.
   const auto upload = [&](const auto& table) {
     const auto count = static_cast<std::int64_t>(bytes_of(table).size());
     const Tensor part = all.slice(at, {count});

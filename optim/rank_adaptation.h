@@ -10,7 +10,7 @@
 
 namespace comera {
 
-// What sizes and norms are measured by, from the start of training to its end.
+// Units of sizes and norms, constant from the start of training to its end.
 struct RankUnits {
   double size = 0;  // S_init: elements of all cores with every gate live
   double norm = 0;  // Σ ‖G(0)‖² over the cores
@@ -19,7 +19,7 @@ struct RankUnits {
 // Of the parameters as they are. Waits for the device.
 RankUnits measure_rank_units(const ParameterStore& store, const std::vector<RankedLayer>& layers);
 
-// What is descended in a stage, and when an entry of a gate is dead.
+// What a stage penalises, and when a gate entry is pruned.
 struct RankStageOptions {
   RankObjectiveOptions objective;
   double threshold = 0.01;  // τ
@@ -27,11 +27,12 @@ struct RankStageOptions {
   friend bool operator==(const RankStageOptions&, const RankStageOptions&) = default;
 };
 
-// How much the loss depends on each entry of the gates: the average of (∂L/∂d)², which RankAdaptation keeps
-// and orders entries by. It outlives the stages, and is saved and compacted as an optimizer's moments are.
+// How much the loss depends on each gate entry: the average of (∂L/∂d)², which RankAdaptation maintains and
+// by which it orders the entries. It outlives the stages, and is saved and compacted like an optimizer's
+// moments.
 class GateImportance {
  public:
-  // Zeros. The store must be allocated, and outlive this.
+  // Zeros. The store must be allocated, and outlive this object.
   GateImportance(const ParameterStore& store, const std::vector<RankedLayer>& layers);
 
   Tensor values() const { return values_; }    // of all gates, by layer
@@ -44,17 +45,18 @@ class GateImportance {
   Tensor values_;
 };
 
-// The two operations that stand around an optimizer's update (kernels/ops/tensor_trains/ranks.h), with their
+// The two operations before and after an optimizer's update (kernels/ops/tensor_trains/ranks.h), with their
 // tables and state on the device.
 class RankAdaptation {
  public:
-  // The store must be allocated with gradients, and outlive this, as must the importance, of the same layers.
+  // The store must be allocated with gradients. The store and the importance, which must be of the same
+  // layers, must outlive this object.
   RankAdaptation(const ParameterStore& store, const std::vector<RankedLayer>& layers, const RankUnits& units,
                  const RankStageOptions& options, const GateImportance& importance);
 
-  // Between Optimizer::measure() and update(): the gradient of the penalties.
+  // Called between Optimizer::measure() and update(): adds the gradient of the penalties.
   void descend(const Context& context, const Tensor& step_inputs, const Tensor& step_results) const;
-  // After it. Moments are laid out as the parameters.
+  // Called after update(). Moments are laid out as the parameters.
   void prune(const Context& context, const Tensor& moment1, const Tensor& moment2, const Tensor& step_inputs,
              const Tensor& step_results) const;
 

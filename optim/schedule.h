@@ -6,14 +6,14 @@ namespace comera {
 
 enum class ScheduleKind : std::uint8_t { constant, linear, cosine, polynomial };
 
-// How a learning rate moves through a phase of `steps` optimizer steps: it rises linearly over warmup_steps,
-// then falls to final_ratio of its highest value (constant: stays).
+// How a learning rate changes over a phase of `steps` optimizer steps: it rises linearly over warmup_steps,
+// then falls to final_ratio of its maximum (constant: stays).
 struct Schedule {
   ScheduleKind kind = ScheduleKind::constant;
   std::int64_t steps = 0;
   std::int64_t warmup_steps = 0;
-  double power = 1;        // of a polynomial
-  double final_ratio = 0;  // of the highest rate, at the last step
+  double power = 1;        // for a polynomial schedule
+  double final_ratio = 0;  // relative to the highest rate, at the last step
 
   // The factor of the highest rate for step 0..steps-1.
   double factor(std::int64_t step) const;

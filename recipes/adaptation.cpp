@@ -16,7 +16,7 @@ AdaptationSection with_preset(AdaptationSection section, PhaseObjective objectiv
   preset(section.smoothing, standard ? 0.98 : 0.0);
   if (!compresses) {
     preset(section.gamma, 0.01);
-    preset(section.beta, reference ? 0.0 : *section.gamma);  // the balance of gates and cores
+    preset(section.beta, reference ? 0.0 : *section.gamma);  // the balance between gates and cores
     return section;
   }
   if (section.target_ratio) preset(section.target_of, TargetBase::phase_start);

@@ -9,28 +9,28 @@
 
 namespace comera {
 
-// What happens to the ranks in a phase.
+// What a phase does with the ranks.
 enum class PhaseObjective : std::uint8_t {
   fixed,       // nothing
-  regularize,  // loss, size and norms are weighed against each other
-  compress,    // towards a target size
+  regularize,  // penalises size and norms together with the loss
+  compress,    // prunes to a target size
 };
 
 // Constants of the two stages; docs/guide/rank-adaptation.md lists them with their sources.
 enum class RankPreset : std::uint8_t {
   standard,   // "default"
-  paper,      // as the paper describes it
-  reference,  // as the authors' code does it
+  paper,      // as in the paper
+  reference,  // as in the authors' code
 };
 
-// What target_ratio is a ratio of.
+// The base of target_ratio.
 enum class TargetBase : std::uint8_t {
-  phase_start,  // the size of the tensor trains when the phase begins
-  initial,      // the same when training began
-  dense,        // the matrices that the tensor trains stand for
+  phase_start,  // the size of the tensor trains at the start of the phase
+  initial,      // the same at the start of training
+  dense,        // the dense matrices that the tensor trains replace
 };
 
-// [phase.adaptation]: what it leaves out is the preset's.
+// [phase.adaptation]: absent keys get the preset's values.
 struct AdaptationSection {
   RankPreset preset = RankPreset::standard;
   std::optional<double> target_ratio;  // compress: exactly one of target_ratio and target_size
@@ -46,27 +46,27 @@ struct AdaptationSection {
   std::optional<bool> weighted_branches, hold, relative_size, smallest_first;
   std::optional<RankOrder> order;
   std::optional<double> urgency, shrink_share;
-  std::int64_t compact_interval = 1000;  // steps; 0: at the phase's end only
+  std::int64_t compact_interval = 1000;  // steps; 0: only at the phase's end
   friend bool operator==(const AdaptationSection&, const AdaptationSection&) = default;
 };
 
-// A phase's constants with the preset's for those that are left out. The size that a phase with objective
-// `compress` aims at is known when it begins: RankObjectiveOptions::size_target is left at 0.
+// A phase's constants, with the preset's for absent keys. The target size of a phase with objective
+// `compress` is known when it begins: RankObjectiveOptions::size_target is left at 0.
 struct ResolvedAdaptation {
   RankStageOptions stage;
   double urgency = 1;       // of the size's pull when shrink_share of the phase is done
-  double shrink_share = 0;  // part of the phase in which the urgency rises and the size that is due falls to
-                            // s₀; 0: the urgency stays 1, and s₀ is due at once
+  double shrink_share = 0;  // share of the phase in which the urgency rises and the due size falls to s₀; 0:
+                            // the urgency stays 1, and s₀ is due at once
 };
 ResolvedAdaptation resolve(const AdaptationSection& section, PhaseObjective objective);
 
-// The section with the preset's constants for those that are left out and that such a phase looks at.
+// The section with the preset's constants for absent keys that such a phase uses.
 AdaptationSection with_preset(AdaptationSection section, PhaseObjective objective);
 
-// Keys of [phase.adaptation] that a phase of this objective never looks at.
+// Keys of [phase.adaptation] that a phase with this objective does not use.
 std::vector<std::string> idle_adaptation_keys(PhaseObjective objective);
 
-// The bytes of "3.2MB", "900 kB", "5.9MiB" or "1485795"; nothing if it is no such size.
+// The bytes of "3.2MB", "900 kB", "5.9MiB" or "1485795"; nothing for other text.
 std::optional<double> parse_size(const std::string& text);
 
 }  // namespace comera

@@ -7,9 +7,9 @@
 
 namespace comera {
 
-// A key whose values differ, as TOML; empty where a recipe does not have it.
+// A key whose values differ, as TOML; empty if a recipe does not have it.
 struct RecipeChange {
-  std::string key;  // "phase.0.steps", as overrides name it
+  std::string key;  // "phase.0.steps", as in overrides
   std::string from, to;
   friend bool operator==(const RecipeChange&, const RecipeChange&) = default;
 };

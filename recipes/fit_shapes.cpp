@@ -16,8 +16,8 @@ std::int64_t product(const Modes& modes) {
   return std::accumulate(modes.begin(), modes.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-// So many factors above 1, ascending and as equal as possible: those of the smallest sum. Empty if there are
-// none.
+// `count` factors above 1, ascending and as equal as possible: those with the smallest sum. Empty if there
+// are none.
 Modes factors(std::int64_t size, std::size_t count, std::int64_t least = 2) {
   if (count == 1) return size >= least ? Modes{size} : Modes();
   Modes best;
@@ -43,7 +43,7 @@ Modes modes_for(const std::string& key, std::int64_t size, std::size_t count) {
   return modes;
 }
 
-// No bond has more than the sizes of its two sides.
+// Limits each bond to the sizes of its two sides.
 void limit_ranks(std::vector<std::int64_t>& ranks, const Modes& sizes) {
   for (std::size_t bond = 0; bond < ranks.size(); ++bond) {
     const auto middle = sizes.begin() + static_cast<std::ptrdiff_t>(bond) + 1;
@@ -68,7 +68,7 @@ void fit(const std::string& key, std::optional<TTShape>& shape, std::int64_t inp
                               shape->text(), inputs, outputs));
 }
 
-// Equal modes as far as that goes, whose product is just large enough.
+// Modes as equal as possible, whose product is just large enough.
 Modes rows_for(std::int64_t vocabulary, std::size_t count) {
   Modes modes;
   for (std::size_t left = count; left > 0; --left) {

@@ -8,7 +8,7 @@ namespace comera {
 
 namespace {
 
-// Rows for a vocabulary: two equal modes, a multiple of 8, and a first one that is no larger.
+// Rows for a vocabulary: two equal modes, a multiple of 8, and a first one that is not larger.
 std::vector<std::int64_t> row_modes(std::int64_t vocabulary) {
   for (std::int64_t mode = 8;; mode += 8)
     if (const std::int64_t first = (vocabulary + mode * mode - 1) / (mode * mode); first <= mode)

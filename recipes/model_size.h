@@ -6,7 +6,7 @@
 
 namespace comera {
 
-// An encoder of tensor trains by three numbers, in the shapes that learnt most in the same time
+// An encoder of tensor trains defined by three values, in the shapes with the best loss in equal time
 // (docs/lab/learning.md): two modes on each side of a matrix, as equal as possible, and one rank in the
 // middle.
 struct ModelSize {
@@ -16,9 +16,9 @@ struct ModelSize {
   friend bool operator==(const ModelSize&, const ModelSize&) = default;
 };
 
-// Gives a recipe such a model, with heads of 64, a feed-forward network of four times the width, and a TTM
-// embedding for so many tokens. What else the recipe says stays. Throws Error for a width that is no multiple
-// of 64, and for a rank that no matrix of the model can have.
+// Sets such a model in a recipe, with heads of 64, a feed-forward network of four times the width, and a TTM
+// embedding for this vocabulary. All other keys are unchanged. Throws Error for a width that is not a
+// multiple of 64, and for a rank that no matrix of the model can have.
 void set_size(Recipe& recipe, const ModelSize& size, std::int64_t vocabulary);
 
 }  // namespace comera

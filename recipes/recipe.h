@@ -19,37 +19,37 @@
 
 namespace comera {
 
-// A recipe says everything about a training run: the model, its tensor trains, the optimizer, the data and
-// the phases. It is a TOML file with one section per struct below; docs/reference/recipes.md lists every key.
-// The initialisers here, and of what sections take from model/ and optim/, are the only places where defaults
-// are written.
+// A recipe defines a training run completely: the model, its tensor trains, the optimizer, the data and the
+// phases. It is a TOML file with one section per struct below; docs/reference/recipes.md lists every key.
+// Defaults are written only in the initialisers here, and in those of structs that sections take from model/
+// and optim/.
 
 using ModelSection = EncoderArchitecture;
 
 // A click model instead of an encoder. Each table and each layer but the last is a tensor train if it has a
-// rank and that has fewer numbers than the matrix.
+// rank and the tensor train has fewer parameters than the matrix.
 struct DlrmSection {
-  std::optional<std::int64_t> numbers;  // of an example; not given: as many as the data have
-  std::vector<std::int64_t> tables;     // their rows; empty: those of the data
+  std::optional<std::int64_t> numbers;  // numeric features per example; if absent: as in the data
+  std::vector<std::int64_t> tables;     // their rows; empty: as in the data
   std::int64_t width = 16;
   std::vector<std::int64_t> bottom, top;  // widths of inner layers
   std::int64_t table_rank = 0;            // 0: dense
   std::int64_t table_cores = 3;
   std::int64_t layer_rank = 0;  // 0: dense
   double embedding_std = 0;     // 0: DlrmConfig's
-  bool sparse_updates = true;   // of dense tables
+  bool sparse_updates = true;   // for dense tables
   friend bool operator==(const DlrmSection&, const DlrmSection&) = default;
 };
 
 struct TensorizedSection : TensorizedConfig {
-  bool enabled = true;  // false: the dense baseline, whatever the shapes say
+  bool enabled = true;  // false: the dense baseline, regardless of the shapes
   friend bool operator==(const TensorizedSection&, const TensorizedSection&) = default;
 };
 
 // Linear layers whose weights are products of two factors, instead of tensor trains.
 using LowRankSection = LowRankForm;
 
-// LoRA-the-Explorer (Huh et al., 2024): dense layers whose weights are frozen and trained through adapters.
+// LoRA-the-Explorer (Huh et al., 2024): dense layers with frozen weights, trained through adapters.
 struct LteSection : LteForm {
   std::int64_t merge_steps = 0;
   friend bool operator==(const LteSection&, const LteSection&) = default;
@@ -63,36 +63,37 @@ struct OptimSection : OptimizerOptions {
 
 // Shards of several corpora: [[data.source]].
 struct DataSource {
-  std::string folder;            // directory of its shards, for training and held out
-  std::optional<double> weight;  // share of the training tokens, against the other sources' weights
-  // The folder's own name, which tells it from the others.
+  std::string folder;            // directory of its shards, training and held-out
+  std::optional<double> weight;  // relative share of the training tokens
+  // The folder's last name, which distinguishes it from the others.
   std::string name() const;
   friend bool operator==(const DataSource&, const DataSource&) = default;
 };
 
 enum class DataOrder : std::uint8_t {
-  shuffled,  // anew in every epoch
-  stored,    // as the shards have them: clicks in the order of time
+  shuffled,  // reshuffled in every epoch
+  stored,    // in the order of the shards: clicks in the order of time
 };
 
 struct DataSection {
   std::string train;       // directory of shards
-  std::string validation;  // the same; empty: no evaluation, but for that of sources
+  std::string validation;  // the same; empty: no evaluation, except that of sources
   std::string tokenizer;   // path of the tokenizer's model
   double mask_probability = 0.15;
-  double replace_share = 0.8;  // of the masked tokens: become the mask token
-  double random_share = 0.1;   // of the masked tokens: become a random token; the rest stay
+  double replace_share = 0.8;  // share of the masked tokens that become the mask token
+  double random_share = 0.1;   // share that becomes a random token; the rest is unchanged
   bool whole_word_masking = false;
-  data::TargetKind targets = data::TargetKind::file;  // of files that are masked already
-  std::vector<DataSource> sources;  // instead of train; their held-out parts unless validation
+  data::TargetKind targets = data::TargetKind::file;  // for files that are masked already
+  std::vector<DataSource>
+      sources;  // replaces train; their held-out parts are used unless validation is given
   DataOrder order = DataOrder::shuffled;
   friend bool operator==(const DataSection&, const DataSection&) = default;
 };
 
-// What fine-tuning learns: a GLUE task by its name, or tables of the user's own.
+// The fine-tuning task: a GLUE task by name, or the user's tables.
 struct TaskSection {
   std::string name;    // "mnli", "my_task"; empty: the recipe is not for fine-tuning
-  std::string folder;  // of a GLUE task's files
+  std::string folder;  // with a GLUE task's files
   std::vector<std::string> train, validation;
   std::vector<std::string> text;  // columns
   std::string label;              // column
@@ -104,12 +105,12 @@ struct TaskSection {
   friend bool operator==(const TaskSection&, const TaskSection&) = default;
 };
 
-// What the products of a model multiply.
+// The number format of a model's products.
 enum class Compute : std::uint8_t {
   fp32,
   tf32,  // a GPU rounds operands to 10 bits; the CPU does not
   bf16,
-  fp8,       // of linear layers, where they can; everything else as in bf16
+  fp8,       // for linear layers, where possible; everything else as in bf16
   fp8_fp32,  // the same; everything else as in fp32 (CoMERA's FP8/FP32)
   fp64,
 };
@@ -127,7 +128,7 @@ struct PrecisionSection {
   std::int64_t amax_history_len = Float8Config().amax_history_len;
   std::int64_t margin = 0;
 
-  DType activations() const;  // their type, and that of what is not multiplied in another one
+  DType activations() const;  // of activations and all products without another type
   OperandKind operands() const;
   std::optional<Float8Config> float8() const;
   friend bool operator==(const PrecisionSection&, const PrecisionSection&) = default;
@@ -141,22 +142,22 @@ struct RunSection {
   bool graphs = true;           // CUDA graphs
   std::int64_t threads = 0;     // 0: all
   std::int64_t log_interval = 10;
-  std::string initial_checkpoint;        // whose weights the run begins with; empty: random ones
-  std::int64_t evaluation_interval = 0;  // 0: at the end of each phase only
-  double evaluation_epochs = 0;          // the same in passes over the training data
+  std::string initial_checkpoint;        // initial weights of the run; empty: random
+  std::int64_t evaluation_interval = 0;  // 0: only at the end of each phase
+  double evaluation_epochs = 0;          // the same, in passes over the training data
   std::int64_t evaluation_batches = 0;   // 0: the whole set
-  std::int64_t checkpoint_interval = 0;  // 0: none but those of time and at the end of each phase
-  double checkpoint_minutes = 10;        // of wall clock, beside checkpoint_interval; 0: none
+  std::int64_t checkpoint_interval = 0;  // 0: only by time and at the end of each phase
+  double checkpoint_minutes = 10;        // wall-clock interval, besides checkpoint_interval; 0: none
   std::int64_t keep_checkpoints = 3;
   bool use_older_checkpoint = false;
   std::int64_t milestone_interval = 0;   // 0: no milestones
-  std::optional<double> max_hours = {};  // of training; not given: the phases' steps
+  std::optional<double> max_hours = {};  // of training; if absent: the phases' steps
   friend bool operator==(const RunSection&, const RunSection&) = default;
 };
 
-// What sums over the processes of a job.
+// The library that sums over the processes of a job.
 enum class DistributedBackend : std::uint8_t {
-  automatic,  // NCCL if there are several processes with GPUs, MPI on CPUs
+  automatic,  // NCCL for several processes with GPUs, MPI on CPUs
   mpi,
   nccl,
 };
@@ -165,7 +166,8 @@ constexpr const char* name_of(DistributedBackend backend) {
   return names[static_cast<int>(backend)];
 }
 
-// Of a job of several processes (mpirun, srun). The result does not depend on their number but for rounding.
+// For a job of several processes (mpirun, srun). The result does not depend on their number, except for
+// rounding.
 struct DistributedSection {
   DistributedBackend backend = DistributedBackend::automatic;
   std::int64_t bucket_mebibytes = 1;
@@ -179,35 +181,35 @@ struct PhaseSection {
   std::int64_t length = 0;                     // longest sequence, tokens
   std::int64_t tokens_per_micro_batch = 0;     // capacity of a micro-batch
   std::int64_t sequences_per_micro_batch = 0;  // capacity of a micro-batch; 0: derived from the data
-  std::int64_t examples_per_micro_batch = 0;   // of a click model, instead of the three above
-  std::int64_t micro_batches_per_step = 1;     // micro-batches that make one global batch
-  std::optional<double> mask_probability;      // of pretraining's steps; not given: data.mask_probability
-  std::optional<std::int64_t> steps;           // exactly one of steps and epochs is given
+  std::int64_t examples_per_micro_batch = 0;   // for a click model, instead of the three above
+  std::int64_t micro_batches_per_step = 1;     // micro-batches in one global batch
+  std::optional<double> mask_probability;      // for pretraining; if absent: data.mask_probability
+  std::optional<std::int64_t> steps;           // exactly one of steps and epochs must be given
   std::optional<double> epochs;
-  LearningRates learning_rate;  // at the end of the warm-up
+  LearningRates learning_rate;  // the rates at the end of the warm-up
   ScheduleKind schedule = ScheduleKind::linear;
-  double power = 1.0;  // of a polynomial schedule
+  double power = 1.0;  // for a polynomial schedule
   std::int64_t warmup_steps = 0;
-  double final_ratio = 0.0;  // the last learning rate over the highest one
+  double final_ratio = 0.0;  // the last learning rate relative to the highest one
   PhaseObjective objective = PhaseObjective::fixed;
-  std::optional<AdaptationSection> adaptation;  // of a phase that regularises or compresses
+  std::optional<AdaptationSection> adaptation;  // for a phase that regularises or compresses
 
-  // Tokens or examples that a micro-batch has room for.
+  // The capacity of a micro-batch in tokens or examples.
   std::int64_t micro_batch_size() const {
     return examples_per_micro_batch > 0 ? examples_per_micro_batch : tokens_per_micro_batch;
   }
   friend bool operator==(const PhaseSection&, const PhaseSection&) = default;
 };
 
-// Sentences about old names of keys and values that a recipe was written with
-// ("phase.0.micro_batches_per_step is micro_batches_per_step"). Says nothing about what the recipe means.
+// Sentences about old names of keys and values in the recipe ("phase.0.micro_batches_per_step is
+// micro_batches_per_step"). They do not affect its meaning.
 struct OldNames {
   std::vector<std::string> met;
   friend bool operator==(const OldNames&, const OldNames&) { return true; }
 };
 
 struct Recipe {
-  std::optional<DlrmSection> dlrm;  // then there is no model
+  std::optional<DlrmSection> dlrm;  // replaces `model`
   ModelSection model;
   TensorizedSection tensorized;
   std::optional<LowRankSection> low_rank;
@@ -223,39 +225,40 @@ struct Recipe {
   friend bool operator==(const Recipe&, const Recipe&) = default;
 };
 
-// A recipe that gives what another leaves out of [model], and [tensorized] and [low_rank] if the other has
-// neither.
+// A recipe that supplies what another leaves out of [model], and also [tensorized] and [low_rank] if the
+// other has neither.
 struct BaseRecipe {
-  std::string toml;  // empty: there is none
-  std::string name;  // of its file, in messages
+  std::string toml;  // empty: none
+  std::string name;  // of its file, for messages
 };
 
 // Reads, overrides and validates. An override is "section.key=value" with a TOML value, where a bare word is
 // a string: "phase.0.steps=100", "model.norm=pre", "tensorized.enabled=false".
-// Everything wrong with a recipe is a UsageError of one sentence with file, line, column, section and key.
+// Every defect of a recipe is a UsageError of one sentence with file, line, column, section and key.
 Recipe load_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides = {},
                    const BaseRecipe& base = {});
-// The same for text; `name` stands for the file in messages.
+// The same for text; `name` replaces the file name in messages.
 Recipe parse_recipe(std::string_view text, const std::string& name,
                     const std::vector<std::string>& overrides = {}, const BaseRecipe& base = {});
-// run.output as the file and the overrides say, whatever else they say; empty if they do not.
+// run.output according to the file and the overrides, even if they are invalid otherwise; empty if it is not
+// given.
 std::string run_output(const std::filesystem::path& file, const std::vector<std::string>& overrides);
-// The same of a recipe that this program has written into a checkpoint: what a phase never looks at is left
-// out instead of refused, since it could not be mended there.
+// The same for a recipe that this program has stored in a checkpoint: keys that a phase does not use are
+// ignored instead of rejected, because they could not be corrected there.
 Recipe parse_stored_recipe(std::string_view text, const std::string& name,
                            const std::vector<std::string>& overrides = {});
 
-// Throws UsageError when values contradict each other; for recipes that were not read from a file.
+// Throws UsageError if values contradict each other; for recipes that were not read from a file.
 void validate(const Recipe& recipe);
-// Throws UsageError naming the key when something that only training, or only pretraining, needs is missing.
+// Throws UsageError naming the key if something is missing that only training, or only pretraining, needs.
 void require_training_keys(const Recipe& recipe);
 void require_pretraining_keys(const Recipe& recipe);
 void require_click_keys(const Recipe& recipe);
 
-// A sentence for each key that is not its default and changes nothing, since another key has a value that
-// does not need it: a recipe may keep what it says of 8-bit scales while it is tried in another precision.
+// A sentence for each key with a non-default value that has no effect because of another key's value: a
+// recipe may keep its settings for 8-bit scales while it is tried in another precision.
 std::vector<std::string> keys_without_effect(const Recipe& recipe);
-// A note about the old names that it was written with; nothing if there were none.
+// A note about old names in the recipe; nothing if there were none.
 std::optional<std::string> note_of_old_names(const Recipe& recipe);
 
 // The click model that the recipe describes, for data with so many numbers and tables of so many rows; empty:
@@ -263,10 +266,10 @@ std::optional<std::string> note_of_old_names(const Recipe& recipe);
 DlrmConfig dlrm_config(const Recipe& recipe, std::optional<std::int64_t> numbers = {},
                        const std::vector<std::int64_t>& rows = {});
 
-// The resolved recipe, every key written out: parse_recipe(to_toml(r), ...) == r.
+// The resolved recipe, with every key: parse_recipe(to_toml(r), ...) == r.
 std::string to_toml(const Recipe& recipe);
 
-// With the last names of its folders and files only, to be shown to others.
+// With only the last names of its folders and files, for publication.
 Recipe without_folders(const Recipe& recipe);
 
 // docs/reference/recipes.md: every section and key with type, default and meaning.

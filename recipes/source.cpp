@@ -73,7 +73,7 @@ toml::table parse_value(const std::string& assignment, const std::string& text) 
       assignment, text));
 }
 
-// The element of the list that `index` names.
+// The element of the list with this index.
 toml::node& element(toml::array& list, const std::string& index, const std::string& assignment,
                     const std::string& path) {
   const bool numeric =
@@ -141,7 +141,7 @@ void Source::renew() {
   rename_old(root_, "", "");
   toml::table* precision = root_.get_as<toml::table>("precision");
   if (precision == nullptr) return;
-  // Was a key of its own, beside compute = "fp32". Anything else is for the reader to refuse.
+  // Was a separate key, besides compute = "fp32". The reader rejects anything else.
   const toml::value<bool>* tf32 = precision->get_as<bool>("tf32");
   if (tf32 == nullptr) return;
   const toml::node* compute = precision->get("compute");
@@ -154,7 +154,7 @@ void Source::take_model(const toml::table& base) {
   if (const toml::table* model = base.get_as<toml::table>("model")) {
     if (!root_.contains("model")) root_.insert("model", toml::table{});
     toml::table* own = root_.get_as<toml::table>("model");
-    if (own == nullptr) return;  // reading the tree says so, with the place
+    if (own == nullptr) return;  // reading the tree reports this, with the position
     for (const auto& [key, value] : *model)
       if (!own->contains(key)) value.visit([&, name = key](const auto& node) { own->insert(name, node); });
   }
@@ -184,7 +184,7 @@ void Source::override_with(const std::string& assignment) {
   }
   rename_old(*value.get("value"), section, assignment.substr(0, equals));
 
-  // Whether a key exists is not asked here: reading the tree afterwards finds that out, with the place.
+  // Whether a key exists is not checked here: reading the tree afterwards reports it, with the position.
   toml::node* here = &root_;
   std::string walked;
   for (std::size_t i = 0; i + 1 < path.size(); ++i) {
@@ -206,7 +206,7 @@ void Source::override_with(const std::string& assignment) {
   }
   toml::node* target = nullptr;
   if (here->is_array()) {
-    // Only whole values can be exchanged; an entry of a list of numbers is not addressed by itself.
+    // Only whole values can be replaced; an entry of a list of numbers cannot be addressed alone.
     throw UsageError(fmt::format("--set {}: {} is a list; set it whole or name a key of one of its entries",
                                  assignment, walked));
   }
@@ -218,13 +218,13 @@ void Source::override_with(const std::string& assignment) {
   drop_replaced(table, path.back());
 }
 
-// What the file says, but not what an override does: that stays, and is judged.
+// Drops what the file says, but not what an override sets: that is kept and checked.
 void Source::drop(toml::table& table, const std::string& key) const {
   if (const toml::node* node = table.get(key); node != nullptr && !overridden_.contains(node))
     table.erase(key);
 }
 
-// What a phase of its objective never looks at.
+// Drops keys that a phase with its objective does not use.
 void Source::drop_idle(toml::table& phase) const {
   toml::table* adaptation = phase.get_as<toml::table>("adaptation");
   if (adaptation == nullptr) return;
@@ -239,8 +239,8 @@ void Source::drop_idle(toml::table& phase) const {
   }
 }
 
-// What an override makes senseless in the file: the other way to give a length or a target, what a phase of
-// another objective never looks at, an urgency that has no time to rise.
+// Drops keys of the file that an override makes meaningless: the alternative way to give a length or a
+// target, keys that a phase with another objective does not use, an urgency without time to rise.
 void Source::drop_replaced(toml::table& table, const std::string& key) {
   if (key == "steps") drop(table, "epochs");
   if (key == "epochs") drop(table, "steps");

@@ -31,7 +31,7 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
   int least = std::max(2, static_cast<int>(word.size()) / 3) + 1;
   for (const auto& candidate : candidates) {
     const int distance = edit_distance(word, candidate);
-    // A word that shares no letter with the candidate is no misspelling of it.
+    // A word that shares no letter with the candidate is not a misspelling of it.
     if (distance < least && distance < static_cast<int>(std::max(word.size(), candidate.size()))) {
       least = distance;
       best = candidate;

@@ -49,16 +49,16 @@ void check_data(const DataSection& data, const Places& places) {
   check_sources(data, places);
 }
 
-// The root of the smallest float32 number, about: a gradient below it has a square of 0.
+// About the square root of the smallest float32 number: a smaller gradient has a square of 0.
 constexpr double least_eps = 1e-20;
 
-// A kernel gets it as a float32, in which it would be infinite.
+// A kernel receives it as float32, where it would be infinite.
 void check_float(double value, const std::string& key, const Places& places) {
   if (value > std::numeric_limits<float>::max())
     places.fail(key, fmt::format("{} = {} is more than a float32 can be", key, value));
 }
 
-// An update is m / (sqrt(v) + eps), and must have a bound for whatever gradients come.
+// An update is m / (sqrt(v) + eps), and must be bounded for all gradients.
 void check_optim(const OptimSection& optim, const Places& places) {
   check_float(optim.eps, "optim.eps", places);
   check_float(optim.weight_decay, "optim.weight_decay", places);
@@ -74,7 +74,7 @@ void check_optim(const OptimSection& optim, const Places& places) {
                             optim.beta2, optim.beta1));
 }
 
-// What a recipe says of GaLore must be done somewhere.
+// A recipe's GaLore settings must apply to some layer.
 void check_galore(const Recipe& recipe, const Places& places) {
   const OptimSection& optim = recipe.optim;
   if (optim.kind != OptimizerKind::galore) {
@@ -98,7 +98,7 @@ void check_galore(const Recipe& recipe, const Places& places) {
                 "none; set tensorized.enabled to false, or take \"adamw\"");
 }
 
-// With Muon the rate of cores is that of whole matrices, with AdamW that of single numbers: one cannot serve
+// With Muon the rate of cores is for whole matrices, with AdamW for single parameters: one value cannot serve
 // both.
 void check_muon_rates(const Recipe& recipe, const LearningRates& rates, const std::string& key,
                       const Places& places) {
@@ -145,7 +145,7 @@ void check_length(const PhaseSection& phase, const std::string& path, const Plac
                                                     path, phase.warmup_steps, *phase.steps));
 }
 
-// Whether the section says something else than its struct does by itself.
+// Whether the section differs from its struct's defaults.
 template <class S>
 bool is_given(const S& section, const std::string& name) {
   const auto text = [&](const S& from) {
@@ -203,7 +203,7 @@ void check_adaptation(const PhaseSection& phase, const std::string& path, const 
     fail("shrink_share", "changes nothing without hold, smallest_first or an urgency above 1; leave it out");
 }
 
-// What only encoders have is given in a section that a click model has as well.
+// Encoder-only keys in a section that click models have as well.
 template <class S>
 void refuse_others(const S& section, const std::string& path, const std::set<std::string>& used,
                    const Places& places) {
@@ -260,10 +260,10 @@ void check_dlrm(const Recipe& recipe, const Places& places) {
   }
 }
 
-// The model's own checks begin with the key they are about: "tensorized.attention: rank 99 ...".
+// The messages of the model's checks begin with the key: "tensorized.attention: rank 99 ...".
 void check_model(const Recipe& recipe, const Places& places) {
   if (recipe.dlrm) return check_dlrm(recipe, places);
-  // Whether the embedding covers a vocabulary that only the tokenizer knows is checked in encoder_config().
+  // Whether the embedding covers a vocabulary known only to the tokenizer is checked in encoder_config().
   const std::int64_t vocabulary = recipe.model.vocabulary > 0 ? recipe.model.vocabulary : 1;
   try {
     unchecked_encoder_config(recipe, vocabulary).validate();
@@ -273,7 +273,7 @@ void check_model(const Recipe& recipe, const Places& places) {
   }
 }
 
-// Evaluations see merged weights only, and each head has as many tokens of a micro-batch as any other.
+// Evaluations use merged weights only, and each head has the same number of tokens in a micro-batch.
 void check_lte(const Recipe& recipe, const Places& places) {
   const LteSection& lte = *recipe.lte;
   if (recipe.tensorized.enabled)

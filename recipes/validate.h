@@ -8,10 +8,10 @@ struct Recipe;
 
 namespace comera::recipe_detail {
 
-// What single keys cannot say: values that contradict each other. Throws UsageError with the place.
+// Validation across keys: values that contradict each other. Throws UsageError with the position.
 void validate(const Recipe& recipe, const Places& places);
 
-// What only training minds: a checkpoint's recipe is not refused for how it was trained.
+// Rules for training only: a checkpoint's recipe is not rejected for how it was trained.
 void validate_training(const Recipe& recipe, const Places& places);
 
 }  // namespace comera::recipe_detail

@@ -56,7 +56,7 @@ std::int64_t elements_of(const CheckpointTensor& tensor) {
   return std::accumulate(tensor.shape.begin(), tensor.shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-// The cores in the file must be those that the recipe's modes and the ranks in the file make.
+// The cores in the file must match the recipe's modes and the ranks in the file.
 void check_cores(const CheckpointReader& reader, const ReportedLayer& layer) {
   const auto refuse = [&] {
     throw_error(fmt::format("{}: the cores of {} are not those that its recipe describes",

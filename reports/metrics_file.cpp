@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A line of a run is flat but for a few objects of numbers.
+// A line of a run is flat except for a few objects of numbers.
 bool is_line_of_run(const Json& line) {
   return line.is_object() && line.contains("step") && line["step"].is_number();
 }

@@ -18,7 +18,7 @@ struct Row {
   std::int64_t parameters = 0, gates = 0;
 };
 
-// The name under which a parameter is listed: its layer's, or its norm's, or its own.
+// The row that a parameter is listed under: its layer's name, its norm's, or its own.
 std::string row_name(const std::string& parameter, const std::map<std::string, std::string>& layers) {
   for (const auto& [layer, kind] : layers)
     if (parameter.starts_with(layer + ".")) return layer;

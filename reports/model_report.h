@@ -7,15 +7,15 @@
 
 namespace comera {
 
-// A table of every layer: its kind, modes and ranks, parameters and gates, and the totals by part, beside the
-// dense baseline's. Counted from the model's own parameters.
+// A table of every layer: its kind, modes and ranks, parameters and gates, and the totals by part, next to
+// those of the dense baseline. Counted from the model's parameters.
 std::string model_report(const Model& model);
 
-// The same of a click model, which is not made.
+// The same for a click model, without constructing it.
 std::string model_report(const DlrmConfig& config);
 
-// How such a machine evaluates each kind of linear layer for a micro-batch of this many tokens: all ways with
-// their costs.
+// How a machine of this kind evaluates each kind of linear layer for a micro-batch of this many tokens: all
+// ways with their costs.
 std::string linears_report(const Model& model, std::int64_t tokens, const MachineModel& machine);
 
 // "4 layers of 256, 4 heads, feed-forward 1024, post-norm, relative positions".

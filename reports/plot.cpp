@@ -16,9 +16,9 @@ namespace {
 constexpr double width = 900, left = 76, right = 824;
 constexpr double head = 66, panel_height = 256, panel_head = 30, gap = 18, foot = 48;
 constexpr double names_height = 20;  // of the spans, above the first panel
-constexpr double letter = 6.6;       // about the width of a letter of 12 pixels
+constexpr double letter = 6.6;       // approximate width of a letter of 12 pixels
 
-// Text for XML 1.0, which has no way to say most control characters.
+// Text for XML 1.0, which cannot represent most control characters.
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -46,7 +46,7 @@ std::string shortened(const std::string& text, std::size_t letters) {
   return text.substr(0, end) + "…";
 }
 
-// Two numbers that are drawn at one another's ends.
+// Two numbers, drawn at the two ends of an axis.
 struct Axis {
   std::vector<double> ticks;
   double from = 0, to = 0;  // pixels
@@ -102,7 +102,7 @@ std::vector<Piece> pieces_of(const PlotSeries& series, const Axis& x, const Axis
   return pieces;
 }
 
-// No more can be seen of the points of half a pixel than the first, the last and the extremes.
+// Within half a pixel, only the first and last points and the extremes are visible.
 Piece thinned(const Piece& piece) {
   Piece thin;
   for (std::size_t begin = 0, end = 0; begin < piece.size(); begin = end) {
@@ -148,7 +148,7 @@ std::string curve(const PlotSeries& series, const Axis& x, const Axis& y) {
   return text;
 }
 
-// In the line of the panel's title, from the right.
+// In the line of the panel's title, right-aligned.
 std::string legend(const PlotPanel& panel, double y) {
   std::string text;
   double x = right;
@@ -171,7 +171,7 @@ Axis value_axis(const PlotPanel& panel, bool right_axis, double top, double bott
   if (range.empty()) range = {0, 1};
   if (panel.from_zero || right_axis) range.add(0);
   Axis axis{axis_ticks(range.low, range.high, 5), bottom, top};
-  // Of what is counted there is no half.
+  // Counts have no fractions.
   if (right_axis && axis.ticks[1] - axis.ticks[0] < 1)
     axis.ticks = axis_ticks(0, std::max(range.high, 2.0), 2);
   return axis;
@@ -184,7 +184,7 @@ std::string boundaries(const std::vector<PlotSpan>& spans, const Axis& x, double
   return text;
 }
 
-// As much of the names as there is room for.
+// The names, shortened to the available space.
 std::string span_names(const std::vector<PlotSpan>& spans, const Axis& x, double y) {
   std::string text;
   for (std::size_t i = 0; i < spans.size(); ++i) {
@@ -232,7 +232,7 @@ std::string panel_svg(const Plot& plot, std::size_t index, const Axis& x) {
 }  // namespace
 
 std::vector<double> axis_ticks(double low, double high, int wanted) {
-  // Beyond that, not even the distances are numbers; within 1e-300, nor are steps.
+  // Beyond that, not even the differences are finite; below 1e-300, neither are steps.
   low = std::clamp(low, -1e300, 1e300);
   high = std::clamp(high, -1e300, 1e300);
   const double largest = std::max(std::abs(low), std::abs(high));

@@ -6,11 +6,11 @@
 
 namespace comera {
 
-// Curves over one common x axis, which begins at 0, in panels below one another.
+// Curves over a common x axis, which begins at 0, in panels one below the other.
 
 struct PlotPoint {
   double x = 0;
-  double y = 0;  // one that is not finite leaves a gap
+  double y = 0;  // non-finite: leaves a gap
 };
 
 enum class PlotStyle : std::uint8_t {
@@ -21,7 +21,7 @@ enum class PlotStyle : std::uint8_t {
 };
 
 struct PlotSeries {
-  std::string name;  // in the legend
+  std::string name;  // for the legend
   std::string colour;
   PlotStyle style = PlotStyle::line;
   std::vector<PlotPoint> points = {};  // x ascending
@@ -31,7 +31,7 @@ struct PlotSeries {
 struct PlotPanel {
   std::string title;
   std::vector<PlotSeries> series = {};
-  bool from_zero = false;  // the left axis; the right one always is
+  bool from_zero = false;  // for the left axis; the right one always starts at 0
 };
 
 // From a boundary to the next one.
@@ -46,8 +46,7 @@ struct Plot {
   std::vector<PlotSpan> spans = {};  // ascending
 };
 
-// Round numbers, equally far from one another, whose first and last one include [low, high]: about as many as
-// wanted.
+// Equidistant round numbers whose first and last one enclose [low, high]: about `wanted` of them.
 std::vector<double> axis_ticks(double low, double high, int wanted);
 
 // A whole SVG file, 900 wide and 900 high with three panels.

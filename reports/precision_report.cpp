@@ -49,7 +49,7 @@ std::string kind_of(const std::string& place) {
   return end == std::string::npos ? place : fmt::format("{}*{}", blocks, place.substr(end));
 }
 
-// Places of one kind whose products are the same, and these, each with how many times it is done.
+// Locations of one kind with the same products, and these products, each with its number of executions.
 struct Alike {
   std::string first, kind;
   std::int64_t places = 1;
@@ -89,7 +89,7 @@ std::vector<Alike> without_repeats(const ProductLog& log) {
   return list;
 }
 
-// In the words of recipes and of the formats.
+// In the terms of recipes and of the formats.
 std::string type_text(DType type, Compute compute) {
   switch (type) {
     case DType::float8_e4m3:

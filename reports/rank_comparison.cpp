@@ -13,7 +13,7 @@ namespace comera {
 
 namespace {
 
-// A layer of two models; either may lack it.
+// A layer of two models; it may be missing in either.
 struct LayerPair {
   std::string name;
   std::optional<ReportedLayer> a, b;
@@ -51,7 +51,7 @@ std::string size_text(const std::optional<ReportedLayer>& layer) {
   return layer ? grouped(layer->size()) : "-";
 }
 
-// B for each number of A.
+// b per a, as a ratio.
 std::string ratio_text(std::int64_t a, std::int64_t b) {
   return a == 0 ? "" : fmt::format("{:.3f}", ratio(b, a));
 }

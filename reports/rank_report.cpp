@@ -12,7 +12,7 @@ namespace comera {
 
 namespace {
 
-// What the report shows of the ranks: a column for each stage.
+// The report's ranks, one column per stage.
 struct Stage {
   std::string title;
   LayerRanks ranks;
@@ -26,7 +26,7 @@ std::vector<Stage> stages_of(const CheckpointRanks& state) {
   for (const ReportedLayer& layer : state.layers) {
     if (!layer.tensorized()) continue;
     live[layer.name] = layer.live;
-    // Of a layer that came later, such as a new head, there is nothing but what the file holds.
+    // For a layer that was added later, such as a new head, only the ranks in the file are known.
     if (!stages.front().ranks.contains(layer.name))
       for (Stage& stage : stages) stage.ranks[layer.name] = layer.held;
   }

@@ -6,10 +6,10 @@
 
 #include "reports/checkpoint_ranks.h"
 
-// What the report of one checkpoint's ranks and the comparison of two are made of.
+// Shared by the report of one checkpoint's ranks and the comparison of two.
 namespace comera {
 
-// Columns as wide as what is in them.
+// Columns as wide as their content.
 class TextTable {
  public:
   explicit TextTable(std::vector<std::string> titles) : right_(titles.size(), false) {
@@ -27,11 +27,11 @@ class TextTable {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// "encoder.3" of "encoder.3.ffn.up"; empty for what belongs to no block.
+// "encoder.3" for "encoder.3.ffn.up"; empty for layers outside blocks.
 std::string block_of(const std::string& layer);
 
-// Calls row(name to show, layer) for every layer and head(block, its layers) before those of a block, so that
-// many blocks remain readable.
+// Calls row(display name, layer) for every layer, and head(block, its layers) before those of a block, so
+// that many blocks remain readable.
 template <class Layer>
 void for_each_in_blocks(const std::vector<Layer>& layers,
                         const std::function<void(const std::string&, const std::vector<Layer>&)>& head,
@@ -55,7 +55,7 @@ void for_each_in_blocks(const std::vector<Layer>& layers,
 std::string ranks_text(const std::vector<std::int64_t>& ranks);
 
 double ratio(std::int64_t a, std::int64_t b);
-// a / b; empty if b is 0: nothing is infinitely many times smaller, but no number says so.
+// a / b; empty if b is 0.
 std::string times(std::int64_t a, std::int64_t b);
 
 struct TrainTotals {

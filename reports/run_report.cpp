@@ -32,13 +32,13 @@ std::optional<double> number_in(const Json& object, const char* key) {
   return found != object.end() && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
 }
 
-// What a run's lines say over its steps and hours.
+// The data of a run's lines over its steps and hours.
 struct Story {
   Series series;
   double steps = 0, hours = 0;
   const Json* training = nullptr;  // the last lines of each kind
   const Json* evaluation = nullptr;
-  std::optional<double> best_loss;  // of the last phase: losses of sequences of other lengths do not compare
+  std::optional<double> best_loss;  // of the last phase: losses at other sequence lengths are not comparable
 };
 
 Story story_of(const std::vector<Json>& metrics) {
@@ -64,7 +64,7 @@ Story story_of(const std::vector<Json>& metrics) {
   return story;
 }
 
-// Six significant digits: more would make the page larger and nothing clearer.
+// Six significant digits: more would enlarge the page without benefit.
 double rounded(double value) { return std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr); }
 
 Json points_of(const std::vector<Point>& points) {
@@ -83,20 +83,20 @@ Json points_of(const std::vector<Point>& points) {
 struct WantedCurve {
   std::string series, name;
   const char* kind = "";
-  bool baseline = false;  // what a model scores that has learnt nothing
+  bool baseline = false;  // the score of an untrained model
 };
 struct Picture {
   std::string title;
   std::vector<WantedCurve> curves;
   bool from_zero = false;
-  bool one_each = false;  // of several runs the first curve that they have
+  bool one_each = false;  // for several runs, only the first curve of each
 };
 
 bool ends_with_any(const std::string& name, const std::vector<const char*>& ends) {
   return std::ranges::any_of(ends, [&](const char* end) { return name.ends_with(end); });
 }
 
-// Those that at least one run has a curve for.
+// The plots for which at least one run has a curve.
 std::vector<Picture> pictures_of(const std::vector<Story>& stories) {
   Picture tasks{.title = "Scores on the validation sets", .curves = {}};
   Picture losses{.title = "Loss, nats",
@@ -190,7 +190,7 @@ Json table_json(const std::string& title, Json titles, Json rows) {
   return {{"title", title}, {"titles", std::move(titles)}, {"rows", std::move(rows)}};
 }
 
-// Of each validation set, or source of held-out data, its numbers.
+// The scores of each validation set or source of held-out data.
 void add_sets(Json& tables, const Json& evaluation, const char* key, const char* title) {
   const Json* sets = object_in(evaluation, key);
   if (sets == nullptr || sets->empty()) return;
@@ -275,7 +275,7 @@ Json fillings_of(const ReportedRun& run) {
   return list;
 }
 
-// What runs are compared by: a name, and a number or nothing.
+// Values for comparing runs: a name, and a number or nothing.
 std::vector<std::pair<std::string, Json>> results_of(const ReportedRun& run, const Story& story) {
   const auto of = [](const Json* line, const char* key) {
     const auto value = line != nullptr ? number_in(*line, key) : std::nullopt;
@@ -350,7 +350,7 @@ Json headline_of(const Story& story) {
   return nullptr;
 }
 
-// "phase.0.steps" and its value, of every key.
+// "phase.0.steps" and its value, for every key.
 std::vector<std::pair<std::string, std::string>> keys_of(const Recipe& recipe) {
   std::vector<std::pair<std::string, std::string>> keys;
   std::istringstream text(to_toml(without_folders(recipe)));
@@ -363,7 +363,7 @@ std::vector<std::pair<std::string, std::string>> keys_of(const Recipe& recipe) {
       section = fmt::format("{}.{}", name, counted[name]++);
     } else if (line.starts_with("[")) {
       section = line.substr(1, line.find(']') - 1);
-      // Of the table within the last one of a list, such as [phase.adaptation].
+      // For the table within the last entry of a list, such as [phase.adaptation].
       const std::string list = section.substr(0, section.find('.'));
       if (const auto last = counted.find(list); last != counted.end() && section != list)
         section = fmt::format("{}.{}{}", list, last->second - 1, section.substr(list.size()));
@@ -433,7 +433,7 @@ Json charts_json(const std::vector<Picture>& pictures) {
   return charts;
 }
 
-// In a script no "</script>" may stand, nor the begin of a comment, whatever a run is called.
+// A script must not contain "</script>" or the start of a comment, whatever a run's name is.
 std::string within_script(const Json& data) {
   std::string text = data.dump(-1, ' ', false, Json::error_handler_t::replace), safe;
   for (const char c : text) {

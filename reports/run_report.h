@@ -10,21 +10,21 @@
 
 namespace comera {
 
-// A piece that a model was asked for in a text.
+// A masked piece in a text, with the model's guesses.
 struct ReportedFilling {
-  std::string before, behind;                                // of the piece
-  std::optional<std::string> truth;                          // that was hidden there
-  std::int64_t rank = 0;                                     // of the truth among all pieces
+  std::string before, behind;                                // the text around the piece
+  std::optional<std::string> truth;                          // the piece that was hidden there
+  std::int64_t rank = 0;                                     // of the true piece among all pieces
   std::vector<std::pair<std::string, double>> guesses = {};  // with their probabilities
 };
 
-// What is known of a run; what is missing is left out of the report, and a note should say why.
+// The known facts about a run; missing ones are left out of the report, and a note should say why.
 struct ReportedRun {
   std::string name;
   std::optional<Recipe> recipe = {};
   std::vector<nlohmann::ordered_json> metrics = {};
   std::optional<CheckpointRanks> ranks = {};  // of its newest checkpoint
-  double checkpoint_bytes = 0;                // 0: there is none
+  double checkpoint_bytes = 0;                // 0: no checkpoint
   std::vector<ReportedFilling> fillings = {};
   std::vector<std::string> notes = {};
 };
@@ -36,9 +36,9 @@ struct ReportedTable {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
 };
 
-// One HTML file that needs nothing else: what was trained on what, curves over steps and over hours of
-// training, sizes and live ranks by layer, results beside one another, and what differs in the recipes.
-// Curves have at most 500 points each, means of their neighbours. made: a line about the report itself.
+// One self-contained HTML file: what was trained on what data, curves over steps and over hours of training,
+// sizes and live ranks by layer, results side by side, and the recipes' differences. Curves have at most 500
+// points each, means of their neighbours. made: a line about the report itself.
 std::string report_page(const std::vector<ReportedRun>& runs, const std::vector<ReportedTable>& tables,
                         const std::string& made);
 

@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 
 static_assert(std::endian::native == std::endian::little);
 
-// A number as its bytes lie in memory.
+// A number's bytes in memory order.
 template <class T>
 std::string raw(T value) {
   std::string bytes(sizeof value, '\0');
@@ -60,7 +60,7 @@ std::string record(const std::string& data) {
   return length + raw(masked_crc32c(length)) + data + raw(masked_crc32c(data));
 }
 
-// When each line was written, from the milliseconds of steps.
+// When each line was written, computed from the milliseconds of steps.
 std::vector<double> times_of(const std::vector<Json>& metrics, double end) {
   std::vector<double> times;
   double step = 0, seconds = 0;

@@ -25,7 +25,7 @@ struct Curves {
   double step = 0;  // of the last line of training
 };
 
-// A member that is a number; NaN, which leaves a gap, if it is null, as metrics write what is not finite.
+// A numeric member; NaN, which leaves a gap, for null, which metrics write for non-finite values.
 std::optional<double> plotted_number(const Json& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end()) return std::nullopt;
@@ -50,13 +50,13 @@ void take_training(Curves& curves, double step, const Json& line, const std::str
   if (curves.phases.empty() || curves.phases.back().name != phase)
     curves.phases.push_back({curves.phases.empty() ? 0 : curves.step, phase});
   curves.step = step;
-  // A line of steps that had no targets has no loss, which leaves a gap.
+  // A line for steps without targets has no loss, which leaves a gap.
   const std::optional<double> loss = plotted_number(line, "loss");
   add_to(curves.loss, step, loss || !line.contains("targets") ? loss : NAN);
   const Json* ranks = object_in(line, "ranks");
   if (ranks == nullptr) return;
   add_to(curves.size, step, plotted_number(*ranks, "size"));
-  // A stage without a target leaves a gap in its line.
+  // A stage without a target leaves a gap in the curve.
   curves.target.push_back({step, plotted_number(*ranks, "target").value_or(NAN)});
   add_to(curves.live, step, plotted_number(*ranks, "live"));
   add_to(curves.removed, step, plotted_number(*ranks, "removed"));

@@ -27,7 +27,7 @@ namespace {
                           code == ENOSPC || code == EDQUOT ? "; free some space and try again" : ""));
 }
 
-// ---- Names of files that are being written: .NAME.PROCESS.comera-tmp.
+// ---- Temporary names of files being written: .NAME.PROCESS.comera-tmp.
 
 constexpr std::string_view suffix = ".comera-tmp";
 constexpr std::size_t longest_stem = 200;  // of the 255 bytes that a name may have
@@ -42,7 +42,7 @@ std::filesystem::path temporary_of(const std::filesystem::path& path) {
 
 struct LeftOver {
   std::string stem;
-  pid_t process = 0;  // that made it; 0: the name is none of ours
+  pid_t process = 0;  // that created it; 0: not one of our names
 };
 
 LeftOver parse_temporary(const std::string& name) {
@@ -58,7 +58,7 @@ LeftOver parse_temporary(const std::string& name) {
   return left;
 }
 
-// This process writes one file of a name at a time; an earlier one may have had its number.
+// This process writes one file of a name at a time; an earlier process may have had the same id.
 bool is_gone(pid_t process) { return process == getpid() || (kill(process, 0) != 0 && errno == ESRCH); }
 
 void remove_left_overs(const std::filesystem::path& folder,
@@ -80,7 +80,7 @@ FileDescriptor::FileDescriptor(const std::filesystem::path& path, int flags)
 }
 
 FileDescriptor FileDescriptor::open_to_read(const std::filesystem::path& path) {
-  FileDescriptor file(path, O_RDONLY | O_NONBLOCK);  // a pipe that nobody writes to would wait for ever
+  FileDescriptor file(path, O_RDONLY | O_NONBLOCK);  // opening a pipe without a writer would block
   struct stat status {};
   if (fstat(file.descriptor_, &status) != 0) fail(path, "ask what it is");
   COMERA_CHECK(S_ISREG(status.st_mode), "{}: is {}, expected a file", path.string(),
@@ -183,7 +183,7 @@ std::vector<std::filesystem::path> create_directories_durably(const std::filesys
 
 void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) fail(to, "give the file its name");
-  // To rename one name of a file to another of its names does nothing: the first one must go by itself.
+  // Renaming one hard link of a file to another does nothing: the first one must be removed separately.
   struct stat first {
   }, second{};
   if (from.lexically_normal() != to.lexically_normal() && lstat(from.c_str(), &first) == 0 &&
@@ -196,7 +196,7 @@ void rename_durably(const std::filesystem::path& from, const std::filesystem::pa
 namespace {
 
 std::mutex free_names_mutex;
-std::set<std::filesystem::path> free_names;  // that nothing may be replaced under
+std::set<std::filesystem::path> free_names;  // names under which nothing may be replaced
 
 bool must_be_free(const std::filesystem::path& name) {
   const std::lock_guard lock(free_names_mutex);
@@ -205,7 +205,7 @@ bool must_be_free(const std::filesystem::path& name) {
 
 void rename_to_free_name(const std::filesystem::path& from, const std::filesystem::path& to) {
   bool done = renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0;
-  // Some file systems have plain renames only; a link replaces nothing, either.
+  // Some file systems only have plain renames; a link replaces nothing, either.
   if (!done && (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP))
     done = ::link(from.c_str(), to.c_str()) == 0 && ::unlink(from.c_str()) == 0;
   if (!done && errno == EEXIST)
@@ -253,7 +253,7 @@ void DurableFile::commit() {
 void link_file_durably(const std::filesystem::path& file, const std::filesystem::path& name) {
   DurableFile link(name);
   std::error_code code;
-  // To rename one name of a file to another of its names does nothing, and the first one would stay.
+  // Renaming one hard link of a file to another does nothing, and the first one would stay.
   if (std::filesystem::equivalent(file, name, code) && !std::filesystem::is_symlink(name, code)) return;
   std::filesystem::create_hard_link(file, link.temporary(), code);
   if (code) return copy_file_durably(file, name);
@@ -263,7 +263,7 @@ void link_file_durably(const std::filesystem::path& file, const std::filesystem:
 void copy_file_durably(const std::filesystem::path& file, const std::filesystem::path& name) {
   DurableFile copy(name);
   std::error_code code;
-  std::filesystem::copy_file(file, copy.temporary(), code);  // made anew
+  std::filesystem::copy_file(file, copy.temporary(), code);  // copied instead
   COMERA_CHECK(!code, "{}: could not copy {} there: {}", name.string(), file.string(), code.message());
   copy.commit();
 }
@@ -276,7 +276,7 @@ void write_file_durably(const std::filesystem::path& path, std::string_view text
 
 namespace {
 
-// Whether it is a file that holds just this. Opening does not wait for the other end of a pipe.
+// Whether it is a file with exactly this text. Opening a pipe does not block.
 bool holds(const std::filesystem::path& path, std::string_view text) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (file < 0) return false;

@@ -7,23 +7,23 @@
 
 namespace comera::storage {
 
-// What a folder holds, sorted by name. Never throws for what the system says: `code` has it, and what was
-// seen until then is returned.
+// A folder's entries, sorted by name. Never throws: `code` gets the system's error, and the entries seen
+// until then are returned.
 std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder, std::error_code& code);
 
-// The same of a folder that decides about what is done: empty if there is none, and an Error with the
-// system's reason if it cannot be listed, which is not the same.
+// The same for a folder whose content matters for what happens next: empty if the folder does not exist;
+// Error with the system's reason if it cannot be listed.
 std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder);
-// Whether anything is there, links followed. Error with the system's reason if that cannot be found out.
+// Whether the path exists, following links. Error with the system's reason if that cannot be determined.
 bool exists(const std::filesystem::path& path);
 
-// The last name of a path, also of one that ends with a slash or `.`.
+// The last name of a path, even if the path ends with a slash or `.`.
 std::string last_part(const std::filesystem::path& path);
 
-// What stands before it, from the root.
+// The absolute path of the part before it.
 std::filesystem::path without_last_part(const std::filesystem::path& path);
 
-// The path from the root; as it is where the current folder no longer exists.
+// The absolute path; unchanged if the current folder no longer exists.
 std::filesystem::path from_root(const std::filesystem::path& path);
 
 }  // namespace comera::storage

@@ -17,7 +17,7 @@ namespace comera::storage {
 
 namespace {
 
-// Whether the name still leads to what was opened: another process may have put a folder in its place.
+// Whether the name still refers to the opened folder: another process may have replaced it.
 bool is_still(int descriptor, const std::filesystem::path& folder) {
   struct stat opened {
   }, named{};
@@ -32,7 +32,7 @@ FolderLock::FolderLock(const std::filesystem::path& folder, std::string_view wor
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor_ < 0)
     throw Error(fmt::format("{}: could not open the folder: {}", path.string(), std::strerror(errno)));
-  // A file system without locks keeps no process out.
+  // A file system without locks excludes no process.
   const bool taken = flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   if (!taken && is_still(descriptor_, path)) return;
   ::close(std::exchange(descriptor_, -1));
@@ -50,7 +50,7 @@ void swap_folders(const std::filesystem::path& replacement, const std::filesyste
   };
   const bool there = is_taken(path);
   bool done = move(replacement, path, there ? RENAME_EXCHANGE : RENAME_NOREPLACE);
-  // Some file systems have plain renames only.
+  // Some file systems only have plain renames.
   if (!done && (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP)) {
     std::filesystem::path before = path;
     before += ".before";

@@ -5,11 +5,11 @@
 
 namespace comera::storage {
 
-// The only process that changes a folder, as long as this lives; the system gives the lock back when a
-// process ends, however it does. Two processes may well read the folder meanwhile.
+// Exclusive access of one process to a folder for changes, as long as the object lives; the system releases
+// the lock when the process ends, however it ends. Other processes may still read the folder.
 class FolderLock {
  public:
-  // The folder must be there. Error if another process has it: "FOLDER: another process is WORK there; wait
+  // The folder must exist. Error if another process holds it: "FOLDER: another process is WORK there; wait
   // until it has ended, or give another folder".
   FolderLock(const std::filesystem::path& folder, std::string_view work);
   ~FolderLock();
@@ -20,9 +20,9 @@ class FolderLock {
   int descriptor_ = -1;
 };
 
-// Puts one folder in the place of another, or under a name that nothing has, in one step: at any moment the
-// name leads to the whole old folder or to the whole new one. What `path` led to is then `replacement`. Error
-// with the system's reason.
+// Replaces one folder by another, or moves it to a free name, atomically: at any moment the name leads to the
+// whole old folder or to the whole new one. The old content of `path` is then in `replacement`. Error with
+// the system's reason.
 void swap_folders(const std::filesystem::path& replacement, const std::filesystem::path& path);
 
 }  // namespace comera::storage

@@ -26,7 +26,7 @@ std::uint64_t load(const char* bytes, std::size_t count) {
 std::string Hash128::hex() const { return fmt::format("{:016x}{:016x}", high, low); }
 
 Hash128 hash128(std::string_view bytes) {
-  // Two lanes with their own constants; the rotated lane keeps a word from cancelling its neighbour.
+  // Two lanes with different constants; the rotated lane keeps a word from cancelling its neighbour.
   std::uint64_t a = mix64(bytes.size());
   std::uint64_t b = mix64(~bytes.size());
   const char* at = bytes.data();
@@ -58,7 +58,7 @@ bool HashSet::place(Hash128 hash) {
 
 bool HashSet::contains(Hash128 hash) const {
   if (slots_.empty()) return false;
-  if (hash == Hash128{}) hash.low = 1;  // as it was inserted
+  if (hash == Hash128{}) hash.low = 1;  // as in insert()
   const std::size_t mask = slots_.size() - 1;
   for (std::size_t at = hash.low & mask; slots_[at] != Hash128{}; at = (at + 1) & mask)
     if (slots_[at] == hash) return true;

@@ -19,8 +19,8 @@ inline std::uint64_t mix64(std::uint64_t x) {
 // A uniform number in [0, 1) from 64 random bits.
 inline double unit_interval(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1.0p-53; }
 
-// 128 bits of content: equal content has equal hashes, and different content practically never. Not made to
-// withstand someone who looks for collisions. The value is part of file formats and must not change.
+// A 128-bit content hash: equal content has equal hashes, and different content practically never. Not
+// resistant to deliberate collisions. The value is part of file formats and must not change.
 struct Hash128 {
   std::uint64_t high = 0;
   std::uint64_t low = 0;
@@ -35,7 +35,7 @@ Hash128 hash128(std::string_view bytes);
 // A set of hashes in one flat table: 21 to 43 bytes per entry, for corpora of many millions of documents.
 class HashSet {
  public:
-  // False if it was there already.
+  // False if it was already present.
   bool insert(Hash128 hash);
   bool contains(Hash128 hash) const;
   std::size_t size() const { return size_; }

@@ -11,32 +11,32 @@
 #include "kernels/core/check.h"
 #include "kernels/core/tensors/dtype.h"
 
-// HDF5 files as this project uses them: groups, datasets of plain numbers, attributes. Objects are named by
-// their path inside the file ("/", "/model/layer_0", "tokens").
+// The project's use of HDF5 files: groups, numeric datasets, attributes. Objects are named by their path
+// inside the file ("/", "/model/layer_0", "tokens").
 //
-// Every failed call throws Error with the file's name, what was being done and the system's reason
-// ("No space left on device"). HDF5 need not be thread-safe: every call here holds one lock of the
-// process, so files may be used from any thread, one thread per object at a time.
+// Every failed call throws Error with the file's name, the attempted operation and the system's reason ("No
+// space left on device"). HDF5 need not be thread-safe: every call here holds a lock of the process, so files
+// may be used from any thread, one thread per object at a time.
 namespace comera::storage::hdf5 {
 
 struct State;  // an open file
 
 struct DatasetInfo {
   std::vector<std::int64_t> shape;  // no dimensions: a scalar
-  // The smallest of our types that holds the file's: uint8, int32, int64, float32 or float64.
+  // The smallest of our types that holds the file's values: uint8, int32, int64, float32 or float64.
   DType dtype = DType::int32;
   std::int64_t stored_bytes =
-      0;  // that the numbers take in the file, compressed or not; 0 if none was written
+      0;  // that the values take in the file, compressed or not; 0 if none were written
 
   std::int64_t elements() const;
   std::int64_t rows() const { return shape.empty() ? 1 : shape[0]; }
 };
 
 struct CreateOptions {
-  std::int64_t user_block = 0;  // bytes at the file's start that HDF5 leaves alone: 0, 512, 1024, ...
+  std::int64_t user_block = 0;  // bytes at the file's start reserved for other uses: 0, 512, 1024, ...
 };
 
-// What set_attribute() was given.
+// The type given to set_attribute().
 enum class AttributeKind : std::uint8_t { integer, number, text, integer_list };
 
 struct AttributeInfo {
@@ -51,11 +51,11 @@ struct ByteRange {
 
 struct StreamOptions {
   std::int64_t chunk_rows = 16384;
-  bool checksum = true;  // Fletcher-32 per chunk: a flipped bit is an error when it is read
-  int deflate = 0;       // compression as by gzip, 1 to 9; 0: none
+  bool checksum = true;  // Fletcher-32 per chunk: reading a flipped bit is an error
+  int deflate = 0;       // gzip compression, 1 to 9; 0: none
 };
 
-// A dataset held open, to be extended or read by rows (its first axis).
+// An open dataset, to be extended or read by rows (its first axis).
 class Dataset {
  public:
   Dataset() = default;
@@ -69,7 +69,7 @@ class Dataset {
   const DatasetInfo& info() const { return info_; }
   std::int64_t rows() const { return info_.rows(); }
 
-  // Adds whole rows at the end. T may be any of the five types; HDF5 converts.
+  // Appends whole rows. T may be any of the five types; HDF5 converts.
   template <class T>
   void append(std::span<const T> values) {
     append(dtype_of<T>, values.data(), static_cast<std::int64_t>(values.size()));
@@ -98,12 +98,12 @@ class Dataset {
 
 class File {
  public:
-  // Makes a file; Error if anything has that name already, be it a link. The same content gives the same
-  // bytes: no times are recorded.
+  // Creates a file; Error if the name is taken, even by a link. The same content gives the same bytes: no
+  // times are recorded.
   static File create(const std::filesystem::path& path, const CreateOptions& options = {});
   // Read only. An empty, foreign or truncated file is an Error that says which.
   static File open(const std::filesystem::path& path);
-  // To change what is in it.
+  // Opens for changes.
   static File modify(const std::filesystem::path& path);
 
   File() = default;
@@ -117,21 +117,19 @@ class File {
   bool is_open() const;
   std::string name() const;
 
-  // Writes what is buffered.
   void flush();
-  // Flushes and closes; every Dataset of the file is closed with it. Throws when anything could not be
-  // written.
+  // Flushes and closes the file and all its Datasets. Throws if anything could not be written.
   void close();
 
   bool exists(std::string_view path) const;
   bool is_dataset(std::string_view path) const;
-  // Makes the missing groups above it too; a group that exists is left alone.
+  // Also creates missing parent groups; an existing group is left alone.
   void create_group(std::string_view path);
   // Names within a group, sorted.
   std::vector<std::string> children(std::string_view group = "/") const;
 
   DatasetInfo info(std::string_view path) const;
-  // Whole datasets; groups on the way are made. An empty shape means one dimension.
+  // Whole datasets; parent groups are created. An empty shape means one dimension.
   template <class T>
   void write(std::string_view path, std::span<const T> values, std::vector<std::int64_t> shape = {}) {
     if (shape.empty()) shape = {static_cast<std::int64_t>(values.size())};
@@ -152,7 +150,7 @@ class File {
   // elements must be the dataset's count.
   void read(std::string_view path, DType dtype, void* data, std::int64_t elements) const;
 
-  // Where the numbers of a dataset made by write() lie; nothing when it has no elements.
+  // The position of the values of a dataset made by write(); nothing if it has no elements.
   ByteRange data_range(std::string_view path) const;
 
   // An extensible dataset without rows; a row has the shape row_shape (empty: a number).

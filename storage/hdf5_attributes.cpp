@@ -157,7 +157,7 @@ std::string File::string_attribute(std::string_view path, std::string_view name)
   }
   std::string value(H5Tget_size(type), '\0');
   if (H5Aread(attribute, type, value.data()) < 0) fail(file.path, what);
-  // Fixed-length strings of other writers are padded.
+  // Fixed-length strings from other writers are padded.
   value.resize(std::min(value.find('\0'), value.size()));
   return value;
 }

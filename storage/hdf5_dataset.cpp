@@ -34,7 +34,7 @@ void File::write(std::string_view path, DType dtype, const std::vector<std::int6
   const bool empty = std::find(dims.begin(), dims.end(), 0) != dims.end();
   if (!empty && H5Dwrite(dataset, native(dtype), H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0)
     fail(file.path, what);
-  // A small dataset is written only here, and what fails here is not tried again.
+  // A small dataset is written only here, and failed writes are not retried.
   if (H5Dclose(dataset.release()) < 0) fail(file.path, what);
 }
 
@@ -103,7 +103,7 @@ Dataset File::dataset(std::string_view path) const {
 Dataset::~Dataset() {
   if (id_ < 0) return;
   const Lock lock;
-  // Closing may write, and what it fails to write is not tried again: File::close() reports it.
+  // Closing may write, and failed writes are not retried: File::close() reports them.
   if (file_->id >= 0 && H5Dclose(id_) < 0) file_->lost = last_reason();
 }
 

@@ -12,8 +12,8 @@ namespace comera::storage::hdf5 {
 
 namespace {
 
-// HDF5 does not let go of a file whose last writes fail, and keeps its descriptor and its space. With the
-// descriptor pointing at memory the writes succeed, the file is released, and what it held is dropped.
+// HDF5 does not release a file whose last writes fail, and keeps its descriptor and its space. With the
+// descriptor redirected to memory, the writes succeed, the file is released, and its content is dropped.
 void abandon(hid_t id) {
   void* descriptor = nullptr;
   const int memory = memfd_create("abandoned", MFD_CLOEXEC);
@@ -34,9 +34,9 @@ void close_file(State& state) {
   if (H5Fclose(id) < 0) fail(state.path, "close");
 }
 
-// HDF5 opens files by name, and would follow a link or overwrite what is there. Nobody else uses the name
-// once this has made the file. A disk that is full from the start is noticed here, because HDF5 does not free
-// everything when it cannot even begin a file.
+// HDF5 opens files by name, and would follow a link or overwrite an existing file. Once this function has
+// created the file, no other process uses the name. A disk that is full from the start is noticed here,
+// because HDF5 does not free everything if it cannot even start a file.
 void make_file(const std::filesystem::path& path) {
   const FileDescriptor file = FileDescriptor::create(path);
   try {

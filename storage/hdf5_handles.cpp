@@ -81,7 +81,7 @@ const State& opened(const std::shared_ptr<State>& state) {
 
 namespace {
 
-// Links to elsewhere (other files, other names) are not followed: what a file holds is what it says itself.
+// External and soft links are not followed: a file's content must be in the file itself.
 void check_link(const State& file, const std::string& path) {
   H5L_info_t link;
   if (H5Lget_info(file.id, path.c_str(), &link, H5P_DEFAULT) < 0)
@@ -93,7 +93,7 @@ void check_link(const State& file, const std::string& path) {
 
 }  // namespace
 
-// Whether every link on the way exists: H5Lexists fails rather than says no when a parent is missing.
+// Whether every link on the path exists: H5Lexists fails instead of returning false if a parent is missing.
 bool link_exists(const State& file, const std::string& path) {
   std::size_t at = 0;
   while (at < path.size()) {
@@ -116,7 +116,7 @@ Handle open_object(const State& file, std::string_view path) {
   COMERA_CHECK(link_exists(file, name), "{}: has no '{}'", file.path.string(), name);
   Handle object(H5Oopen(file.id, name.c_str(), H5P_DEFAULT), H5Oclose);
   if (object < 0) fail(file.path, fmt::format("open '{}'", name));
-  // A group that is also within itself would have no end.
+  // A group that contains itself would have no end.
   H5O_info_t info;
   if (H5Oget_info2(object, &info, H5O_INFO_BASIC) < 0) fail(file.path, fmt::format("open '{}'", name));
   COMERA_CHECK(info.rc <= 1,
@@ -127,7 +127,7 @@ Handle open_object(const State& file, std::string_view path) {
 
 namespace {
 
-// By its registered number, or else as the file calls it.
+// The filter's name by its registered number, or else as in the file.
 std::string filter_name(H5Z_filter_t filter, const char* written) {
   static const std::map<int, const char*> names = {
       {4, "SZIP"},           {307, "bzip2"}, {32000, "LZF"},       {32001, "Blosc"}, {32004, "LZ4"},
@@ -142,7 +142,7 @@ bool is_truth(hid_t type) {
   if (H5Tget_class(type) != H5T_ENUM || H5Tget_nmembers(type) != 2) return false;
   for (const auto& [name, expected] : {std::pair("FALSE", 0), std::pair("TRUE", 1)}) {
     std::int64_t value = -1;
-    // Values come in the file's type, and are converted where they lie.
+    // Values are read in the file's type, and converted in place.
     const Handle base(H5Tget_super(type), H5Tclose);
     if (base < 0 || H5Tget_class(base) != H5T_INTEGER || H5Tget_size(base) > sizeof value ||
         H5Tenum_valueof(type, name, &value) < 0 ||
@@ -154,7 +154,7 @@ bool is_truth(hid_t type) {
   return true;
 }
 
-// Of a type that is neither numbers nor truth values.
+// For a type that is neither numeric nor boolean.
 const char* kind_of(hid_t type) {
   switch (H5Tget_class(type)) {
     case H5T_VLEN:
@@ -172,7 +172,7 @@ const char* kind_of(hid_t type) {
   }
 }
 
-// Numbers that lie in other files are not read either.
+// Values stored in external files are not read either.
 void check_layout(const State& file, hid_t dataset, std::string_view path) {
   const Handle properties(H5Dget_create_plist(dataset), H5Pclose);
   if (properties < 0) fail(file.path, fmt::format("read the layout of '{}'", path));
@@ -183,7 +183,7 @@ void check_layout(const State& file, hid_t dataset, std::string_view path) {
       file.path.string(), path);
 }
 
-// Numbers that nothing here can unpack would be found out when they are read, by a number of HDF5's.
+// Filters that cannot be decoded here would otherwise fail only on reading, with an HDF5 error number.
 void check_filters(const State& file, hid_t dataset, std::string_view path) {
   const Handle properties(H5Dget_create_plist(dataset), H5Pclose);
   const int count = properties < 0 ? -1 : H5Pget_nfilters(properties);
@@ -203,7 +203,7 @@ void check_filters(const State& file, hid_t dataset, std::string_view path) {
   }
 }
 
-// The bytes of all elements, of 8 bytes at most, must be countable.
+// The bytes of all elements, of at most 8 bytes each, must not overflow.
 void check_shape(const State& file, const std::vector<hsize_t>& dims, std::string_view path) {
   constexpr hsize_t most = std::numeric_limits<std::int64_t>::max() / 8;
   hsize_t elements = 1;
@@ -265,7 +265,7 @@ Handle links_with_groups() {
   return links;
 }
 
-// Without times, equal contents make equal files.
+// Without times, equal contents give equal files.
 Handle dataset_properties() {
   Handle creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
   H5Pset_obj_track_times(creation, false);

@@ -12,19 +12,19 @@
 
 #include "storage/hdf5.h"
 
-// What the files of storage/hdf5_*.cpp share: the lock, the reason of a failed call, identifiers that close
-// themselves, and objects that are opened with the checks that a damaged or hostile file needs. No other file
+// Shared by the files storage/hdf5_*.cpp: the lock, the reason of a failed call, identifiers that close
+// automatically, and objects opened with the checks that a damaged or hostile file needs. No other file
 // includes this.
 namespace comera::storage::hdf5 {
 
 struct State {
   hid_t id = -1;
   std::filesystem::path path;
-  std::string lost;  // why numbers of a dataset that was closed did not reach the file
+  std::string lost;  // why values of a closed dataset did not reach the file
 };
 
-// One lock for the whole library, which need not be built to be thread-safe. Where it is, each thread has its
-// own error stack, to be silenced in each.
+// One lock for the whole library, which may be built without thread safety. A thread-safe build has an error
+// stack per thread, to be silenced in each.
 class Lock {
  public:
   Lock() : guard_(mutex()) {
@@ -35,7 +35,7 @@ class Lock {
  private:
   static std::recursive_mutex& mutex() {
     static std::recursive_mutex mutex;
-    // At exit HDF5 would try again to write files whose disk was full, and hang or crash.
+    // At exit HDF5 would retry writing files whose disk was full, and hang or crash.
     static const bool prepared = H5dont_atexit() >= 0 && H5open() >= 0;
     static_cast<void>(prepared);
     return mutex;
@@ -43,10 +43,10 @@ class Lock {
   std::lock_guard<std::recursive_mutex> guard_;
 };
 
-// The system's reason for the call that failed last, or else what HDF5 says.
+// The system's reason for the last failed call, or else HDF5's message.
 std::string last_reason();
 [[noreturn]] void fail(const std::filesystem::path& file, const std::string& what);
-// What to do if the reason is a version of the format that this HDF5 does not know; else empty.
+// The remedy if the cause is a format version that this HDF5 does not know; otherwise empty.
 std::string hint_for(const std::string& reason);
 
 // Owns an identifier of any kind.
@@ -71,14 +71,14 @@ hid_t native(DType dtype);
 // Error if the file is closed.
 const State& opened(const std::shared_ptr<State>& state);
 
-// Whether there is such an object; a link to elsewhere on the way is an Error.
+// Whether the object exists; an external link on the path is an Error.
 bool link_exists(const State& file, const std::string& path);
 Handle open_object(const State& file, std::string_view path);
 Handle open_dataset(const State& file, std::string_view path);
 DatasetInfo describe(const State& file, hid_t dataset, std::string_view path);
 
 std::vector<hsize_t> to_dims(const std::vector<std::int64_t>& shape);
-// How objects are made: groups on the way to them too, and datasets without times.
+// Creation properties: create parent groups, and record no times.
 Handle links_with_groups();
 Handle dataset_properties();
 

@@ -39,7 +39,7 @@ struct InputFile::State {
     compressed = within_member = true;
   }
 
-  // More bytes behind those of the buffer that are not used yet.
+  // Reads more bytes after the unused ones in the buffer.
   void fill() {
     if (place == end) place = end = 0;
     ssize_t got = 0;
@@ -59,7 +59,7 @@ struct InputFile::State {
     return count;
   }
 
-  // Whether another member begins; zeros up to the end of the file are none.
+  // Whether another member begins; zeros up to the end of the file do not count.
   bool begin_member() {
     while (true) {
       while (place < end && zeros && buffer[place] == 0) ++place;
@@ -106,10 +106,10 @@ struct InputFile::State {
 
   int descriptor;
   std::vector<unsigned char> buffer;
-  std::size_t place = 0, end = 0;  // of what is left of the buffer
+  std::size_t place = 0, end = 0;  // of the unused part of the buffer
   std::int64_t taken = 0;          // bytes of the file
   bool begun = false, at_end = false, compressed = false, within_member = false;
-  bool zeros = false;  // nothing but zeros has come since the last member
+  bool zeros = false;  // only zeros have come since the last member
   z_stream stream = {};
   std::string damage;
 };

@@ -9,21 +9,21 @@
 
 namespace comera::storage {
 
-// The system could not open or read a file; what() is its reason alone.
+// The system could not open or read a file; what() is the reason alone.
 class ReadFailure : public Error {
  public:
   using Error::Error;
 };
 
-// Compressed data that is truncated, wrong, or followed by something else; what() says which.
+// Compressed data that is truncated, invalid, or followed by something else; what() says which.
 class DamagedData : public Error {
  public:
   using Error::Error;
 };
 
-// The bytes of a file in order, plain or gzip-compressed (told by its first two bytes, RFC 1952). A gzip file
-// may have several members, one behind the other, and zeros behind the last; of each, header, length and
-// checksum must be right. Memory: 64 KiB and what zlib needs.
+// The bytes of a file in order, plain or gzip-compressed (detected by the first two bytes, RFC 1952). A gzip
+// file may have several members in sequence, and zeros after the last; header, length and checksum of each
+// must be right. Memory: 64 KiB and what zlib needs.
 class InputFile {
  public:
   // ReadFailure if the system cannot open it.
@@ -31,9 +31,10 @@ class InputFile {
   ~InputFile();
   InputFile(InputFile&&) noexcept;
 
-  // Up to `most` bytes; 0 at the end. All that stands before a damage is given before DamagedData is thrown.
+  // Up to `most` bytes; 0 at the end. All bytes before damaged data are returned before DamagedData is
+  // thrown.
   std::size_t read(char* to, std::size_t most);
-  // How many bytes of the file, as it lies on the disk, have been used for that.
+  // How many bytes of the file on disk have been consumed so far.
   std::int64_t used() const;
 
  private:

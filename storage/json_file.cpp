@@ -9,7 +9,7 @@ namespace comera::storage {
 nlohmann::json parse_json(std::string_view text, std::string_view subject) {
   using Json = nlohmann::json;
   constexpr int deepest = 32;
-  constexpr std::int64_t most_values = 10'000'000;  // five times those of the largest tokenizer in use
+  constexpr std::int64_t most_values = 10'000'000;  // five times as many as in the largest tokenizer in use
   const auto damaged = [&](std::string_view what) {
     return Error(fmt::format("{} is damaged: {}; get the file anew", subject, what));
   };

@@ -14,12 +14,12 @@ NewFolders::NewFolders(const std::filesystem::path& path) : made_(create_directo
 
 namespace {
 
-// Nothing is in it, and no process that has locked it is about to put something there.
+// Removes the folder if it is empty, and no process that has locked it is about to write there.
 void remove_unused(const std::filesystem::path& folder) {
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return;
   std::error_code ignored;
-  // A file system without locks keeps no process out.
+  // A file system without locks excludes no process.
   if (flock(descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
     std::filesystem::remove(folder, ignored);
   ::close(descriptor);

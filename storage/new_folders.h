@@ -5,9 +5,9 @@
 
 namespace comera::storage {
 
-// Makes a folder and those above it that are missing, durably, and knows which of them it has made: those
-// that are empty at its end are removed again, so that a start that fails leaves nothing. What was there
-// before stays, and so does a link that leads nowhere, which is an Error.
+// Creates a folder and its missing parents durably, and remembers which ones it created: on destruction it
+// removes those that are empty, so that a failed start leaves nothing. Existing folders are kept. A dangling
+// link is kept too, and is an Error.
 class NewFolders {
  public:
   explicit NewFolders(const std::filesystem::path& path);

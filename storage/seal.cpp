@@ -18,7 +18,7 @@ constexpr std::int64_t checksum_digits = 8;
 
 std::string magic_of(const SealKind& kind) { return fmt::format("comera {}\n", kind.what); }
 
-// The number behind "version ", which stays where it is in every version.
+// The number after "version ", whose position is the same in every version.
 std::int64_t version_of(std::string_view text) {
   constexpr std::string_view key = "version ";
   std::int64_t version = 0;
@@ -26,7 +26,7 @@ std::int64_t version_of(std::string_view text) {
   return version;
 }
 
-// What a shard's seal says of the rest of a file of that size.
+// A shard seal's line about the rest of a file of that size.
 std::string contents_of(const FileDescriptor& file, std::int64_t bytes) {
   return fmt::format("contents {:08x}", checksum(file, seal_bytes, bytes - seal_bytes));
 }
@@ -74,7 +74,7 @@ SealedFile open_sealed(const std::filesystem::path& path, const SealKind& kind) 
   lines >> word >> seal.version >> word >> seal.bytes;
   lines.ignore(1);
   std::getline(lines, seal.rest);
-  // Writing it again must give the same bytes, the checksum among them.
+  // Rewriting it must give the same bytes, including the checksum.
   if (!lines || to_text(seal, kind) != block)
     refuse(path, kind, "is damaged: the checksum of its seal is wrong");
   if (size < seal.bytes)

@@ -14,7 +14,7 @@ namespace comera::storage {
 
 namespace {
 
-// Closed with the object. Opening never waits, not for the other end of a pipe either.
+// Closed with the object. Opening never blocks, not even for a pipe.
 struct Opened {
   explicit Opened(const std::filesystem::path& path)
       : file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {}
@@ -54,7 +54,7 @@ std::string read_small_file(const std::filesystem::path& path, std::int64_t limi
     COMERA_CHECK(got >= 0, "{}: could not be read: {}", name, std::strerror(errno));
     if (got == 0) return text;
     text.append(block.data(), static_cast<std::size_t>(got));
-    // It grows, or the system does not know its size.
+    // It is growing, or the system does not know its size.
     if (const auto bytes = static_cast<std::int64_t>(text.size()); bytes > limit)
       refuse_size(bytes, " or more");
   }

@@ -70,7 +70,7 @@ class Costs {
   }
   PlanCost modewise_cores() const { return modewise(true, true, true); }
 
-  // All three parts by halves share the merge, xA and d(xA).
+  // With left and right factors, all three parts share the contraction, xA and d(xA).
   PlanCost fused_factors() const {
     PlanCost cost = factors_forward();
     cost += product(tokens_, rank_, outputs_);
@@ -139,7 +139,7 @@ class Costs {
         done *= mode;
       }
     }
-    // A batch of small products is not one call's worth of overhead.
+    // A batch of small products has a larger overhead than one call.
     const int batched =
         (forward ? middle_ : 0) + (input_gradient ? middle_ : 0) + (core_gradients ? middle_ : 0);
     cost.calls += static_cast<int>(std::min<std::int64_t>(batched * (tokens_ - 1) / 8, 1 << 24));

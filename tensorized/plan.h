@@ -11,10 +11,10 @@
 
 namespace comera {
 
-// What a way to evaluate (a part of) a layer costs.
+// The cost of one way to evaluate a layer or a part of it.
 struct PlanCost {
   double flops = 0;
-  double bytes = 0;  // moved to and from memory, each operand of each product once
+  double bytes = 0;  // memory traffic, each operand of each product once
   int calls = 0;
 
   PlanCost& operator+=(const PlanCost& other) {
@@ -25,11 +25,12 @@ struct PlanCost {
   }
 };
 
-// How long that takes a machine whose products are computed in that type.
+// The time that this takes on a machine whose products are computed in that type.
 double seconds_of(const PlanCost& cost, const MachineModel& machine, DType compute);
 
-// The ways: `halves` merges the train into A and B and multiplies twice (the paper's choice for many tokens);
-// `dense` merges it into W; `modewise` contracts one mode after the other and merges nothing (few tokens).
+// The ways: `halves` contracts the tensor train into its left and right factors A and B and multiplies twice
+// (the paper's choice for many tokens); `dense` contracts it into W; `modewise` contracts the input with one
+// mode after the other, for few tokens.
 enum class PlanPart : std::uint8_t { forward, input_gradient, core_gradient };
 PlanCost plan_cost(const TTShape& shape, std::int64_t tokens, PlanPart part, PlanKind way,
                    std::size_t element_size = 4);
@@ -45,16 +46,16 @@ inline bool all_by_factors(const LinearPlan& plan) {
          plan.core_gradient == PlanKind::factors;
 }
 
-// The cheapest way on a machine (Backend::machine) for each part of a group of trains with one input, which
-// are all evaluated the same way; `wanted` forces one for all. Not mode by mode in bfloat16, which would be
-// rounded to after every mode.
+// The cheapest way on a machine (Backend::machine) for each part of a group of tensor trains with one input.
+// The whole group is evaluated the same way; `wanted` forces one way for all. Never modewise in bfloat16,
+// which would round after every mode.
 LinearPlan choose_plan(const MachineModel& machine, std::span<const TTShape> group, std::int64_t tokens,
                        PlanKind wanted = PlanKind::automatic, DType compute = DType::float32);
 inline LinearPlan choose_plan(const MachineModel& machine, const TTShape& shape, std::int64_t tokens,
                               PlanKind wanted = PlanKind::automatic, DType compute = DType::float32) {
   return choose_plan(machine, std::span(&shape, 1), tokens, wanted, compute);
 }
-// A table of all ways and parts with work, bytes, calls and estimated time; those of the plan are marked.
+// A table of all ways and parts with work, bytes, calls and estimated time; the planned ones are marked.
 std::string explain_plan(const MachineModel& machine, const std::string& layer, const TTShape& shape,
                          std::int64_t tokens, const LinearPlan& plan, DType compute = DType::float32);
 

@@ -43,7 +43,7 @@ void attention_backward(benchmark::State& state) {
 }
 BENCHMARK(attention_backward)->Unit(benchmark::kMillisecond)->UseRealTime();
 
-// Between the halves of tensor trains: keys and values of all heads are xa's columns.
+// Between the factors of tensor trains: keys and values of all heads are xa's columns.
 template <class Operation>
 Operation shared_attention(Bench& bench) {
   Operation op;

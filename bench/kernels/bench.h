@@ -12,13 +12,13 @@
 #include "kernels/ops/elementwise/layout.h"
 #include "kernels/shared/step_values.h"
 
-// What the measurements of single kernels have in common. They are those of the six-encoder classifier.
+// Shared by the benchmarks of single kernels, with the sizes of the six-encoder classifier.
 namespace comera {
 
 inline constexpr std::int64_t tokens = 4096, hidden = 768, heads = 12, inner = 3072, rank = 30,
                               sequences = 32;
 
-// Tensors with random values, and a run that keeps its memory from one iteration to the next.
+// Tensors with random values, and a run that reuses its memory across iterations.
 class Bench {
  public:
   Tensor tensor(Shape shape) {
@@ -69,7 +69,7 @@ inline void traffic(benchmark::State& state, double per_iteration) {
       benchmark::Counter(per_iteration * 1e-9, benchmark::Counter::kIsIterationInvariantRate);
 }
 
-// With the argument's name behind that of the kernel.
+// Appends the argument's name to the kernel's.
 template <class Function, class Argument>
 void add_benchmark(const std::string& name, Function function, const Argument& argument) {
   benchmark::RegisterBenchmark((name + "/" + argument.name).c_str(),
@@ -78,7 +78,7 @@ void add_benchmark(const std::string& name, Function function, const Argument& a
       ->UseRealTime();
 }
 
-// Measurements of many sizes; those of one are registered where they are written.
+// Benchmarks of many sizes; those of one size are registered where they are written.
 void add_product_benchmarks();
 void add_linear_benchmarks();
 void add_muon_benchmarks();

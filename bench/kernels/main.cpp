@@ -1,5 +1,5 @@
 // The hot operations of the six-encoder classifier (hidden 768, 12 heads, feed-forward 3072, rank 30, 32
-// sequences of 128 tokens), next to what the machine can do: oneDNN's own threading of plain products, and
+// sequences of 128 tokens), next to the machine's ceilings: simple products with oneDNN's own threading, and
 // the bandwidth of a copy.
 //
 //   comera_bench_kernels --benchmark_filter=TTLinear

@@ -24,7 +24,7 @@ void adamw(benchmark::State& state) {
 }
 BENCHMARK(adamw)->Unit(benchmark::kMillisecond)->UseRealTime();
 
-// As in so many linear layers: cores of trains, or dense matrices.
+// As in `layers` linear layers: cores of tensor trains, or dense matrices.
 struct MuonCase {
   const char* name;
   std::int32_t count, rows, columns;

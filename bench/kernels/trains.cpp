@@ -6,7 +6,7 @@ namespace comera {
 
 namespace {
 
-// The linears of a layer: outputs of one input.
+// The linear layers of a group: outputs with one input.
 struct Linear {
   const char* name;
   std::int64_t inputs, width;

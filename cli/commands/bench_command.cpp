@@ -114,11 +114,11 @@ struct PrecisionOptions {
 
 void bench_precision(PrecisionOptions& options) {
   prepare_threads(options.threads);
-  // What cannot be written is said now, not after the measurement; a file that is there stays until then.
+  // An unwritable output fails now, not after the measurement; an existing file stays until then.
   if (!options.json.empty()) prepare_output(options.json);
   options.benchmark.print = [](const std::string& text) {
     print_out("{}", text);
-    check_output();  // nobody reads it: then there is nothing to measure for
+    check_output();  // without a reader there is no point in measuring
   };
   const PrecisionReport report = benchmark_precision(options.benchmark);
   if (!options.json.empty()) storage::write_file_durably(options.json, precision_json(report));
@@ -292,7 +292,7 @@ struct LookupOptions {
   LookupBenchmarkOptions benchmark;
   std::int64_t vocabulary = 0;
   std::string shard;
-  std::int64_t rows = 0, width = 64, rank = 32;  // of a table without a recipe
+  std::int64_t rows = 0, width = 64, rank = 32;  // for a table without a recipe
   int cores = 3, threads = 0;
 };
 

@@ -28,7 +28,7 @@ void add_compact_command(CLI::App& program);
 void add_clicks_command(CLI::App& program);
 void add_bench_command(CLI::App& program);
 
-// Those of 'comera clicks'.
+// Subcommands of 'comera clicks'.
 void add_click_data_command(CLI::App& clicks);
 void add_click_synthetic_command(CLI::App& clicks);
 void add_click_train_command(CLI::App& clicks);

@@ -30,7 +30,7 @@ struct CompactOptions {
   bool overwrite = false;
 };
 
-// A file ends in .h5; anything else is a folder, for a file of the source's name.
+// A path ending in .h5 is a file; anything else is a folder for a file with the source's name.
 std::filesystem::path output_file(const CompactOptions& options, const std::filesystem::path& source) {
   const bool file = options.output.extension() == ".h5";
   std::filesystem::path path = file ? options.output : options.output / source.filename();

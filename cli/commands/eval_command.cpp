@@ -31,7 +31,7 @@ struct EvalOptions {
   bool json = false;
 };
 
-// Paths in a recipe are relative to the folder where the run was begun.
+// Paths in a recipe are relative to the folder where the run was started.
 void check_recipe_path(const std::filesystem::path& path, const EvalOptions& options, const char* instead) {
   std::error_code code;
   if (!std::filesystem::exists(path, code))
@@ -68,7 +68,7 @@ void evaluate_task(const EvalOptions& options, LoadedModel& loaded) {
   if (options.json) print_out("{}\n", json_text(sets));
 }
 
-// A model can be evaluated without what it was trained on.
+// A model can be evaluated without its training data.
 void forget_missing_training_data(DataSection& data) {
   std::error_code code;
   const auto is_missing = [&](const std::string& folder) {
@@ -98,7 +98,7 @@ void evaluate_language_model(const EvalOptions& options, LoadedModel& loaded) {
   if (options.data.empty()) {
     if (!data.validation.empty()) {
       check_recipe_path(data.validation, options, "--data FOLDER");
-    } else {  // the held-out parts of the sources are evaluated
+    } else {  // evaluates the held-out parts of the sources
       for (const DataSource& source : data.sources)
         check_recipe_path(source.folder, options, "--data FOLDER");
     }

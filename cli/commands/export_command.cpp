@@ -25,7 +25,7 @@ struct ExportCommandOptions {
 void export_model(const ExportCommandOptions& options) {
   prepare_threads(static_cast<int>(options.threads));
   exchange::check_export_target(options.folder, options.exported.overwrite);
-  // In float32, whatever it was trained in: that is what is written.
+  // In float32, the type of the files, whatever the type in training.
   const LoadedModel loaded(options.model, options.tokenizer, {"precision.compute=fp32"}, options.device);
   std::error_code code;
   const bool is_run = std::filesystem::is_directory(options.model, code);

@@ -103,7 +103,7 @@ void print_out(const std::vector<Question>& questions, const FillReport& report)
   }
 }
 
-// How many of the hidden pieces were found.
+// How many of the masked pieces were predicted.
 void print_score(const std::vector<Question>& questions, std::int64_t top) {
   const auto within = [&](std::int64_t rank) {
     return std::ranges::count_if(

@@ -39,7 +39,7 @@ struct GlueCommandOptions {
   bool from_mnli = false, scratch = false;
 };
 
-// Whose examples are most alike those of MNLI.
+// Tasks whose examples are most similar to those of MNLI.
 bool learns_from_mnli(const std::string& task) { return task == "rte" || task == "mrpc" || task == "stsb"; }
 
 class GlueBenchmark {
@@ -111,7 +111,7 @@ class GlueBenchmark {
   }
   std::filesystem::path mnli_model(std::int64_t seed) const { return folder_of("mnli", seed) / "best.h5"; }
 
-  // --from-mnli needs MNLI's models, of this call or of one before.
+  // --from-mnli needs MNLI's models, from this call or an earlier one.
   void require_mnli(const std::vector<std::string>& tasks) const {
     if (tasks.front() == "mnli" || std::ranges::none_of(tasks, learns_from_mnli)) return;
     for (std::int64_t seed = 1; seed <= options_.seeds; ++seed)
@@ -122,8 +122,8 @@ class GlueBenchmark {
             folder_of("mnli", seed).string(), options_.data.string()));
   }
 
-  // All runs of a table begin with the same model, also those of another call, before which the pretraining
-  // may have gone on.
+  // All runs of a table start from the same model, including those of a later call, before which pretraining
+  // may have continued.
   void keep_origin() const {
     const std::filesystem::path file = options_.output / "from.json",
                                 checkpoint = find_trained_model(options_.from).checkpoint;
@@ -143,7 +143,7 @@ class GlueBenchmark {
                       options_.output.string(), checkpoint.string()));
   }
 
-  // The table is of all that the folder holds, whatever --tasks says now.
+  // The table covers everything in the folder, whatever --tasks says now.
   void add_results_of_others(const std::vector<std::string>& tasks) {
     for (const std::filesystem::path& run : storage::entries_of(options_.output / "runs")) {
       const std::string name = run.filename().string(), task = name.substr(0, name.rfind('-'));
@@ -177,7 +177,7 @@ class GlueBenchmark {
         phase.warmup_steps = std::min(phase.warmup_steps, *phase.steps);
       }
     recipe = resolve_task(recipe);
-    if (recipe.task.text.size() == 1) recipe.model.pairs = PairEncoding::joint;  // one text is no pair
+    if (recipe.task.text.size() == 1) recipe.model.pairs = PairEncoding::joint;  // one text is not a pair
     return recipe;
   }
 
@@ -244,14 +244,14 @@ class GlueBenchmark {
     return result;
   }
 
-  // Those that were made of the same run before stay. A test set that cannot be read is no reason to lose the
-  // other tasks.
+  // Existing files from the same run are kept. An unreadable test set is no reason to lose the other tasks.
   void write_submissions(const std::string& task, bool is_new) {
     std::vector<data::GlueTest> tests = data::glue_tests(task, options_.data);
     const std::filesystem::path folder = options_.output / "submission";
     const GlueResult& best = table_.best_of(task);
     const std::string run = folder_of(task, best.seed).filename().string();
-    const std::filesystem::path file = options_.output / "submission.json";  // which run made which
+    const std::filesystem::path file =
+        options_.output / "submission.json";  // records which run made which file
     nlohmann::json made = nlohmann::json::object();
     if (storage::exists(file))
       made = storage::parse_json(storage::read_small_file(file, 1 << 20, "a note about predictions"),

@@ -40,7 +40,7 @@ struct InspectOptions {
 
 bool is_recipe(const std::string& subject) { return subject.ends_with(".toml"); }
 
-// Options that shape what is shown of one recipe or checkpoint, and of nothing else.
+// Rejects options that only apply to a recipe or checkpoint of an encoder.
 void refuse_encoder_options(const InspectOptions& options, const std::string& what) {
   const auto refuse = [&](bool given, const char* name) {
     if (given) throw UsageError(fmt::format("{} does not go with {}; leave one of them out", name, what));
@@ -59,7 +59,7 @@ void refuse_model_options(const InspectOptions& options, const std::string& what
   refuse_encoder_options(options, what);
 }
 
-// Such a checkpoint may be looked at, but nothing else can be done with it.
+// Such a checkpoint can be inspected, but not used.
 void warn_of_nonfinite(const CheckpointReader& checkpoint) {
   const std::vector<std::string> broken = nonfinite_tensors(checkpoint);
   if (broken.empty()) return;
@@ -106,14 +106,14 @@ void plot(const InspectOptions& options) {
   print_out("saved {}\n", options.plot.string());
 }
 
-// What the recipe's device is assumed to do. A recipe for a GPU may be looked at where there is none: then
-// the CPU stands for it.
+// The assumed performance of the recipe's device. A recipe for a GPU can be inspected without one: then the
+// CPU is assumed.
 MachineModel machine_for(const Recipe& recipe) {
   const bool on_cpu = recipe.run.device == "cpu" || cuda_device_count() == 0;
   return backend_of(on_cpu ? DeviceKind::cpu : DeviceKind::cuda, recipe.precision.operands()).machine();
 }
 
-// A recipe without dlrm.tables has those of the data.
+// A recipe without dlrm.tables uses those of the data.
 DlrmConfig click_model_of(const Recipe& recipe, const std::filesystem::path& shards) {
   if (shards.empty()) {
     DlrmConfig config = dlrm_config(recipe);
@@ -179,7 +179,7 @@ void inspect_model(const InspectOptions& options) {
     print_out("\n{}", precision_report(recipe, model.config().vocabulary, options.precision_tokens,
                                        recipe.phases.empty() ? 128 : recipe.phases[0].length));
   if (!options.plan) return;
-  flush_output();  // what follows takes a while
+  flush_output();  // the rest takes a while
   print_out("\n{}", phase_costs_text(measure_phases(recipe, model.config().vocabulary)));
 }
 

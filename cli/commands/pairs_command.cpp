@@ -24,7 +24,7 @@ void make_pairs(PairsOptions options) {
   options.pairs.output = options.output.path;
   for (const char* name : {"train.jsonl", "validation.jsonl"}) options.output.check_file(name);
   const auto corpus = open_corpus(options.corpus);
-  // Both files are of one process.
+  // Both files are written by this process.
   const storage::NewFolders made(options.pairs.output);
   const storage::FolderLock lock(options.pairs.output, "making pairs");
   const data::FunctionPairsCounts counts = data::build_function_pairs(*corpus, options.pairs);

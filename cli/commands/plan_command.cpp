@@ -34,7 +34,7 @@ void plan(const PlanOptions& options) {
   recipe.run.max_hours = options.hours;
   const data::Tokenizer tokenizer = load_tokenizer(recipe.data.tokenizer);
   check_plannable(recipe);
-  // What is wrong with the data is said before minutes are spent.
+  // Errors in the data are reported before minutes are spent.
   Recipe smallest = recipe;
   set_size(smallest, {.layers = 1, .hidden = 128, .rank = 8}, tokenizer.vocabulary());
   const MaskedLanguageTask task(recipe.data, tokenizer, encoder_config(smallest, tokenizer.vocabulary()));

@@ -26,7 +26,7 @@ struct PretrainOptions {
   TrainingCommandOptions training;
   RunInput input;
   TrainingDataOptions data;
-  double hours = 0;  // 0: as the recipe says
+  double hours = 0;  // 0: as in the recipe
   bool dry_run = false;
   bool find_rate = false;
   double minutes = 5;
@@ -72,11 +72,11 @@ void find_rate(const PretrainOptions& options, const Communicator& communicator,
   print_out("saved    {}\n", options.plot.string());
 }
 
-// Of what is there: of data that would have to be made, their size is guessed.
+// From existing data; for data yet to be made, the size is estimated.
 PlannedData planned_data(const Recipe& recipe, const PretrainOptions& options,
                          const std::optional<data::Tokenizer>& tokenizer) {
   if (!options.input.given()) return {.vocabulary = tokenizer->vocabulary(), .tokenizer = &*tokenizer};
-  constexpr double bytes_per_token = 3.3;  // of source code with some ten thousand pieces
+  constexpr double bytes_per_token = 3.3;  // for source code with about ten thousand pieces
   const auto corpus = open_corpus(options.input.corpus);
   {
     CorpusProgress progress("reading");
@@ -103,7 +103,7 @@ void dry_run(const PretrainOptions& options, const Communicator& communicator) {
   print_out("nothing was written\n");
 }
 
-// Says what is to come, unless a run goes on that has said so.
+// Prints what will be done, unless it resumes a run that has printed it.
 void make_data(Recipe& recipe, const TrainingOptions& training, const PretrainOptions& options,
                Communicator& communicator) {
   recipe = make_run_data(recipe, options.input, training.mode, communicator);

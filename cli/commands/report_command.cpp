@@ -30,7 +30,7 @@ namespace comera::cli {
 
 namespace {
 
-constexpr std::int64_t longest_filling = 64;  // tokens of a held-out sequence that is shown
+constexpr std::int64_t longest_filling = 64;  // tokens of a displayed held-out sequence
 
 struct ReportOptions {
   std::vector<std::filesystem::path> runs;
@@ -40,7 +40,8 @@ struct ReportOptions {
   std::int64_t examples = 6;
 };
 
-// A name for each folder: its last part, with as many of those before it as tell them apart.
+// A name for each folder: its last part, with as many of the preceding parts as are needed to distinguish
+// them.
 std::vector<std::string> names_of(const std::vector<std::filesystem::path>& folders) {
   std::vector<std::string> names;
   std::vector<std::filesystem::path> rest;
@@ -80,7 +81,7 @@ ReportedFilling reported(const Question& question, std::size_t mark, const FillR
   return filling;
 }
 
-// Of the held-out data, where they still are, and of the user's own texts.
+// From the held-out data, if they still exist, and from the user's texts.
 void add_fillings(ReportedRun& reported_run, const std::filesystem::path& run, const ReportOptions& options) {
   const Recipe& recipe = *reported_run.recipe;
   if (recipe.dlrm || recipe.model.head != HeadKind::mlm) {
@@ -122,7 +123,7 @@ void add_fillings(ReportedRun& reported_run, const std::filesystem::path& run, c
       reported_run.fillings.push_back(reported(question, mark, report));
 }
 
-// What cannot be read of a run is a note: the rest of it is worth a report all the same.
+// Unreadable parts of a run become notes: the rest is still reported.
 template <class Call>
 void note_failure(ReportedRun& run, const char* what, Call&& call) {
   try {
@@ -156,7 +157,7 @@ ReportedRun read_run(const std::filesystem::path& run, const std::string& name,
   note_failure(reported, "no layers", [&] {
     const auto found = find_latest(run / "checkpoints", ResumeMode::newest_to_read);
     if (!found) throw Error("there is no checkpoint yet");
-    const auto bytes = std::filesystem::file_size(found->path, code);  // a run that goes on may remove it
+    const auto bytes = std::filesystem::file_size(found->path, code);  // a continuing run may remove it
     reported.checkpoint_bytes = code ? 0 : static_cast<double>(bytes);
     reported.ranks = checkpoint_ranks(CheckpointReader(found->path));
   });
@@ -203,8 +204,8 @@ void write_tensorboard(const ReportOptions& options, const std::vector<std::stri
     const std::string events = tensorboard_events(read.lines, written_at(metrics));
     const std::filesystem::path folder = options.tensorboard / names[i];
     storage::create_directories_durably(folder);
-    // TensorBoard reads files with this in their names; the same name each time, so that a new one replaces
-    // it.
+    // TensorBoard reads files with this in their names; the name is always the same, so that a new file
+    // replaces the old one.
     storage::write_file_durably(folder / "events.out.tfevents.comera", events);
   }
   print_out("saved {}; look at it with: tensorboard --logdir {}\n", options.tensorboard.string(),

@@ -29,7 +29,7 @@ struct ResumeOptions {
   bool use_older = false;
 };
 
-// The run's own recipe. The folder may have been moved, and the files that it was begun with may be gone.
+// The run's recipe. The folder may have been moved, and the run's original files may be gone.
 Recipe recipe_to_resume(const ResumeOptions& options) {
   const std::filesystem::path run = options.run;
   std::error_code code;
@@ -37,7 +37,7 @@ Recipe recipe_to_resume(const ResumeOptions& options) {
   if (!std::filesystem::is_directory(run, code))
     throw UsageError(fmt::format("{}: no such run; give the folder that --output named", run.string()));
   std::optional<Recipe> own = recipe_of_run(run, options.overrides);
-  // Somebody may have changed it, and must see that it is wrong: another is not taken in its place.
+  // If the user has changed the recipe, an error in it must be reported: no other recipe replaces it.
   if (own && storage::exists(run / "recipe.toml")) own = load_recipe(run / "recipe.toml", options.overrides);
   if (!own) {
     const bool is_prepared = std::filesystem::exists(run / "data" / "input.json", code);
@@ -57,7 +57,7 @@ Recipe recipe_to_resume(const ResumeOptions& options) {
   return recipe;
 }
 
-// Where it stands, the run has said.
+// The run itself has logged its progress.
 void say_end(const TrainingRun& run, const ResumeOptions& options) {
   const RunPlace place = run.place();
   const double pace = reach_of_metrics(std::filesystem::path(options.run) / "metrics.jsonl").seconds_per_step;

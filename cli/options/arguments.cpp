@@ -13,7 +13,7 @@ namespace comera::cli {
 
 namespace {
 
-// With the bytes that are not ASCII as "\xe9", as the shell's $'...' takes them.
+// With non-ASCII bytes as "\xe9", as in the shell's $'...'.
 std::string readable(std::string_view text) {
   std::string shown;
   for (const char c : text) {

@@ -118,7 +118,7 @@ void CorpusProgress::update(std::int64_t documents, std::int64_t bytes) {
 
 namespace {
 
-// The options that change what is left out for a reason, or what else to do.
+// The option that affects what is dropped for a reason, or another remedy.
 const char* what_changes(const std::string& reason) {
   static const std::map<std::string, const char*> changes = {
       {"other suffix", "name the file itself, or --text COLUMN for tables"},

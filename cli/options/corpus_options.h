@@ -13,28 +13,28 @@
 
 namespace comera::cli {
 
-// A corpus of files, or, with columns of text, one of tables.
+// A corpus of files or, if text columns are given, of tables.
 struct CorpusInput {
   std::vector<std::filesystem::path> inputs;
   std::vector<std::string> languages;
-  std::vector<std::string> text;  // each makes a document of a row: column names between commas
+  std::vector<std::string> text;  // each makes a document of a row: comma-separated column names
   std::optional<std::string> language_column;
-  std::string format;  // of tables; empty: as it is found
+  std::string format;  // of tables; empty: detected
   bool no_header = false;
-  std::optional<std::int64_t> min_bytes;  // not given: the source's own
+  std::optional<std::int64_t> min_bytes;  // if absent: the source's default
   std::int64_t max_bytes = 1 << 20;
-  std::vector<std::filesystem::path> held_out;  // of shards: documents of these are held out, and no others
-  std::optional<double> near_duplicates;        // the similarity from which on they are dropped
+  std::vector<std::filesystem::path> held_out;  // of shards: exactly the documents from here are held out
+  std::optional<double> near_duplicates;        // the similarity at which documents are dropped
 };
 
 // --input, --text, --language-column, --no-header, --languages, --min-bytes and the upper limit, shared by
-// the commands that read a corpus. Gives --input, which the others need.
+// the commands that read a corpus. Returns --input, which the others need.
 CLI::Option* add_corpus_options(CLI::App& command, CorpusInput& input, const char* max_bytes_name);
 
 // UsageError if they name no corpus.
 std::unique_ptr<data::DocumentSource> open_corpus(const CorpusInput& input);
 
-// Shows on stderr how much of a corpus has been read, and how fast.
+// Shows on stderr how much of a corpus has been read, and the speed.
 class CorpusProgress {
  public:
   explicit CorpusProgress(const char* what) : bar_(what) {}
@@ -45,12 +45,12 @@ class CorpusProgress {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// Prints how many documents were taken, by language, and how many files, rows or documents were not, by
-// reason, with their bytes and the option that changes it.
+// Prints the number of documents kept, by language, and of files, rows or documents dropped, by reason, with
+// their bytes and the option that changes it.
 void print_account(const char* kept, std::int64_t documents, std::int64_t bytes,
                    const std::map<std::string, data::LanguageCounts>& languages, const char* left_out,
                    const data::DroppedByReason& dropped);
-// That of a corpus; on stderr, what is to be said about single files.
+// The same for a corpus; also prints messages about single files on stderr.
 void print_corpus_counts(const data::CorpusCounts& counts);
 
 }  // namespace comera::cli

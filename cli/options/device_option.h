@@ -8,7 +8,7 @@ class App;
 
 namespace comera::cli {
 
-// --device, which takes what find_processor() takes.
+// --device, with the values of find_processor().
 void add_device_option(CLI::App& command, std::string& device);
 
 }  // namespace comera::cli

@@ -14,7 +14,7 @@ class App;
 
 namespace comera::cli {
 
-// What `eval`, `predict`, `embed` and `fill` share: a trained model, and how to run it.
+// Shared by `eval`, `predict`, `embed` and `fill`: a trained model, and how to run it.
 struct InferenceOptions {
   std::filesystem::path model;  // checkpoint or run directory
   std::filesystem::path tokenizer;
@@ -28,24 +28,24 @@ struct InferenceOptions {
 
 void add_inference_options(CLI::App& command, InferenceOptions& options);
 
-// How long sequences may be, and the micro-batches to run them in.
+// The maximum length of sequences, and the micro-batches to run them in.
 MicroBatchCapacity inference_capacity(const InferenceOptions& options, const LoadedModel& loaded);
 
-// Refuses what a model has computed if it is not finite. of: for what.
+// Error if a model's outputs are not finite. of: names their subject.
 void require_finite(std::span<const double> values, const InferenceOptions& options, const std::string& of);
 // The same for a line of a file.
 void require_finite(std::span<const double> values, const std::filesystem::path& model,
                     const std::filesystem::path& file, std::int64_t line);
-// The same of a loss that a whole file or folder gave.
+// The same for the loss on a whole file or folder.
 void require_finite(double loss, const InferenceOptions& options, const std::filesystem::path& file);
 
-// Prints what was read, and what was left out or cut, on stderr.
+// Prints what was read, and what was dropped or truncated, on stderr.
 void report_examples(const std::string& name, const data::ExampleSamples& samples,
                      const data::Examples& examples, std::int64_t length);
 
-// What a command writes: the name says the format.
+// The output format, chosen by the file's suffix.
 enum class OutputFormat : std::uint8_t { tsv, jsonl, hdf5 };
-// UsageError if the name's suffix is not among those allowed.
+// UsageError if the suffix is not among those allowed.
 OutputFormat output_format(const std::filesystem::path& file, const std::vector<OutputFormat>& allowed);
 
 }  // namespace comera::cli

@@ -6,7 +6,7 @@
 
 namespace comera::cli {
 
-// --lower-case and --keep-case: what a vocab.txt is of that no tokenizer_config.json lies beside.
+// --lower-case and --keep-case: for a vocab.txt without a tokenizer_config.json beside it.
 struct LetterCaseOption {
   bool lower = false, keep = false;
   data::LetterCase value() const {

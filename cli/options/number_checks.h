@@ -11,9 +11,9 @@
 
 namespace comera::cli {
 
-// Whole numbers from 0 or 1 on, read as CLI11 reads them for std::int64_t, but for those that are too large:
-// CLI11 takes the largest there is in their place, without a word. Its own checks say "not in range 0.000000
-// to" and 309 digits.
+// Integers starting at 0 or 1, read as CLI11 reads them for std::int64_t, but rejecting those that are too
+// large: CLI11 silently replaces them by the largest value. Its own checks say "not in range 0.000000 to" and
+// 309 digits.
 inline CLI::Validator whole_number(bool zero, std::int64_t most) {
   return CLI::Validator(
       [zero, most](const std::string& text) {
@@ -28,7 +28,7 @@ inline CLI::Validator whole_number(bool zero, std::int64_t most) {
       },
       zero ? "NONNEGATIVE" : "POSITIVE");
 }
-// Of counts: far more than there can be of anything that is counted; some are kept in 32 bits.
+// For counts: far more than there can be of anything counted; some are stored in 32 bits.
 inline const CLI::Validator positive_number = whole_number(false, 1000000000);
 inline const CLI::Validator number_from_0 = whole_number(true, std::numeric_limits<std::int64_t>::max());
 inline const CLI::Validator number_of_threads = whole_number(true, 4096);  // as run.threads

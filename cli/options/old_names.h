@@ -5,8 +5,8 @@
 
 namespace comera::cli {
 
-// An option's name in earlier versions, which still works: an entry is added when an option is renamed, and
-// never removed. Recipes have such a table, too: recipes/schema/old_names.h.
+// An option's name in earlier versions, which still works. Add an entry when an option is renamed; never
+// remove one. Recipes have a similar table: recipes/schema/old_names.h.
 struct OldOption {
   const char* command;  // "clicks eval"
   const char* old_name;
@@ -14,7 +14,7 @@ struct OldOption {
 };
 const std::vector<OldOption>& old_options();
 
-// The words of a command line, in any order, with the options' names of now. Says so once for each old one.
+// Replaces old option names among the words of a command line, in any order, and prints a note once for each.
 void use_names_of_now(const std::string& command, std::vector<std::string>& words);
 
 }  // namespace comera::cli

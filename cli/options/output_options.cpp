@@ -17,7 +17,7 @@ namespace comera::cli {
 
 namespace {
 
-// In a folder such as /tmp only the owner of a file may give its name to another.
+// In a folder such as /tmp only the owner of a file may rename another to its name.
 bool belongs_to_another(const std::filesystem::path& file, const std::filesystem::path& folder) {
   struct stat own {
   }, above{};

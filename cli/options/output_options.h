@@ -5,15 +5,15 @@
 
 namespace comera::cli {
 
-// Before the work, not after it: makes the folder that the file is to be in. Error if nothing can be written
-// there, or if what has the name is no file.
+// Called before the work: creates the output file's folder. Error if nothing can be written there, or if the
+// name is taken by something other than a file.
 void prepare_output(const std::filesystem::path& file);
 
-// UsageError if anything has the name and is not to be replaced; what comes to have it later is not, either.
+// UsageError if the name is taken and must not be replaced; it is also protected from files created later.
 void check_free(const std::filesystem::path& file, bool overwrite);
 
-// UsageError if the folder for shards is a file, or holds files that are not to be replaced. What a build
-// that was killed has left does not count: the next one removes it.
+// UsageError if the folder for shards is a file, or contains files that must not be replaced. Leftovers of a
+// killed build do not count: the next one removes them.
 void check_shard_folder(const std::filesystem::path& folder, bool overwrite);
 
 // --output of a command that writes files, and --overwrite.
@@ -21,10 +21,10 @@ struct OutputOptions {
   std::filesystem::path path;
   bool overwrite = false;
 
-  // UsageError if the path exists and is not to be replaced, or is the input itself; Error if nothing can be
-  // written there. Makes the folders above it.
+  // UsageError if the path exists and must not be replaced, or is the input itself; Error if nothing can be
+  // written there. Creates the folders above it.
   void check(const std::filesystem::path& input = {}) const;
-  // The same of a file in the folder that the path is.
+  // The same for a file in the folder `path`.
   void check_file(const std::filesystem::path& name) const;
 };
 

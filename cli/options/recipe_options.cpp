@@ -65,7 +65,7 @@ void add_recipe_options(CLI::App& command, RecipeOptions& options) {
                   "The recipe: a TOML file, or the name of one that came with the program")
       ->required()
       ->type_name("RECIPE");
-  // One value each: what follows may be the next argument of the command.
+  // One value per option: the following word may be the command's next argument.
   command
       .add_option("--set", options.overrides,
                   "Overrides a key of the recipe, such as phase.0.steps=100; may be repeated")

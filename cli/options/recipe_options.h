@@ -12,30 +12,30 @@ class App;
 
 namespace comera::cli {
 
-// The file that was given if there is one, else the recipe of that name ("quickstart", "quickstart.toml")
-// among those that came with the program. UsageError for a name that none of them has.
+// The given file if it exists, else the installed recipe of that name ("quickstart", "quickstart.toml").
+// UsageError for an unknown name.
 std::filesystem::path find_recipe(const std::string& given);
 
-// RECIPE and --set, as every command that works with a recipe has them.
+// RECIPE and --set, shared by the commands that work with a recipe.
 struct RecipeOptions {
-  std::string file;  // as it was given
+  std::string file;  // as given
   std::vector<std::string> overrides;
 
   std::filesystem::path path() const { return find_recipe(file); }
   Recipe load() const { return load_recipe(path(), overrides); }
-  // The same of an encoder only.
+  // The same for encoders only.
   Recipe load_encoder() const;
 };
 
-// UsageError if the recipe is a click model's, which other commands work with.
+// UsageError if the recipe is for a click model, which other commands handle.
 void refuse_click_model(const Recipe& recipe, const std::filesystem::path& file);
 
 void add_recipe_options(CLI::App& command, RecipeOptions& options);
 
-// Whether one of the overrides, KEY=VALUE, is of this key or of one within it.
+// Whether one of the overrides, KEY=VALUE, sets this key or one within it.
 bool sets_key(const std::vector<std::string>& overrides, std::string_view key);
-// UsageError if one is of these keys, since the command itself says what they are; why: the rest of the
-// sentence.
+// UsageError if an override sets one of these keys, because the command itself sets them; why: the rest of
+// the sentence.
 void refuse_keys(const std::vector<std::string>& overrides, std::initializer_list<std::string_view> keys,
                  std::string_view why);
 

@@ -28,7 +28,7 @@ void set_data(Recipe& recipe, const TrainingDataOptions& options) {
     return;
   }
   for (const std::string& folder : options.folders) data.sources.push_back({.folder = folder, .weight = 1.0});
-  validate(recipe);  // sources are known by their names
+  validate(recipe);  // sources are identified by name
 }
 
 }  // namespace comera::cli

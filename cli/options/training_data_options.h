@@ -12,7 +12,7 @@ class Option;
 
 namespace comera::cli {
 
-// --data and --tokenizer: what a pretraining learns from, instead of what its recipe says.
+// --data and --tokenizer: the data of a pretraining run, replacing those in its recipe.
 struct TrainingDataOptions {
   std::vector<std::string> folders;
   std::string tokenizer;
@@ -22,7 +22,7 @@ struct TrainingDataOptions {
 CLI::Option* add_training_data_options(CLI::App& command, TrainingDataOptions& options);
 
 // One folder becomes data.train, and data.validation if it has a held-out part; several become sources of
-// equal weight. What is not given stays. UsageError for two folders of one name.
+// equal weight. Options that are absent change nothing. UsageError for two folders with one name.
 void set_data(Recipe& recipe, const TrainingDataOptions& options);
 
 }  // namespace comera::cli

@@ -19,7 +19,7 @@ std::optional<Recipe> recipe_of_run(const std::filesystem::path& run,
                                     const std::vector<std::string>& overrides) {
   std::error_code code;
   const std::filesystem::path file = run / "recipe.toml", checkpoints = run / "checkpoints";
-  if (!std::filesystem::exists(checkpoints, code)) return std::nullopt;  // the file is somebody else's
+  if (!std::filesystem::exists(checkpoints, code)) return std::nullopt;  // the file does not belong to a run
   try {
     return load_recipe(file, overrides);
   } catch (const Error&) {
@@ -32,7 +32,7 @@ std::optional<Recipe> recipe_of_run(const std::filesystem::path& run,
 
 namespace {
 
-// Whether a model that is named by its checkpoint or by its run's folder is that of this checkpoint.
+// Whether a model given by its checkpoint or by its run's folder is that of this checkpoint.
 bool is_model_of(const std::filesystem::path& named, const std::filesystem::path& checkpoint) {
   const auto plain = [](const std::filesystem::path& path) {
     std::error_code code;
@@ -45,8 +45,8 @@ bool is_model_of(const std::filesystem::path& named, const std::filesystem::path
          (begun.parent_path().filename() == "checkpoints" && asked == begun.parent_path().parent_path());
 }
 
-// Of a run that was begun with a path that was not from the root: from where is not known, so that its names
-// must be the last ones of what is asked for.
+// For a run that was started with a relative path: its base is unknown, so its names must be the last ones of
+// the requested path.
 bool may_be_model_of(const std::filesystem::path& named, const std::filesystem::path& checkpoint) {
   if (checkpoint.is_absolute()) return false;
   const auto ends_with = [&](const std::filesystem::path& file) {
@@ -60,8 +60,8 @@ bool may_be_model_of(const std::filesystem::path& named, const std::filesystem::
                    ends_with(whole / "checkpoints" / checkpoint.filename()));
 }
 
-// What a run in the output directory, which is to be resumed, was begun with: it is not looked for again, and
-// cannot become another.
+// The origin of a run in the output directory that is to be resumed: it is not searched again, and cannot
+// change.
 struct Origin {
   TrainedModel trained;
   std::string recipe_file;  // for messages
@@ -137,7 +137,7 @@ Recipe load_training_recipe(const TrainingCommandOptions& options) {
       load_recipe(options.recipe.path(), options.recipe.overrides,
                   origin ? BaseRecipe{origin->trained.recipe, origin->recipe_file} : BaseRecipe());
   if (origin) {
-    // From the root, since a resumed run may be asked for from another folder.
+    // Absolute, since a resumed run may be requested from another folder.
     if (!options.scratch)
       recipe.run.initial_checkpoint =
           storage::from_root(origin->trained.checkpoint).lexically_normal().string();

@@ -29,11 +29,11 @@ struct LoaderOptions {
   StepShare share() const { return {micro_batches_per_step, process, world_size}; }
 };
 
-// Micro-batches whole samples (data/shards/samples.h) into batches. The order is a permutation of the samples
-// by (seed, epoch). A micro-batch takes the first sample left, then every further one that still fits,
-// looking at most 64 places past the first one left. The micro-batches do not depend on process, world_size
-// or prefetching; an epoch's last micro-batch is as full as the samples allow. Every sample comes exactly
-// once per epoch.
+// Packs whole samples (data/shards/samples.h) into micro-batches. The order is a permutation of the samples
+// by (seed, epoch). A micro-batch takes the first remaining sample, then every further one that still fits,
+// at most 64 positions beyond the first one. The micro-batches do not depend on process, world_size or
+// prefetching; an epoch's last micro-batch is as full as the samples allow. Every sample comes exactly once
+// per epoch.
 class Loader {
  public:
   // shards must outlive the loader.
@@ -44,23 +44,22 @@ class Loader {
   Loader& operator=(const Loader&) = delete;
 
   // This process's next micro-batch, valid until the next call of next, try_next or seek. Error after the end
-  // of one pass. What the thread threw is thrown here, after the batches before it.
+  // of one pass. Exceptions of the prefetch thread are rethrown here, after the batches before them.
   const Batch& next();
   // Null after the end of one pass.
   const Batch* try_next();
 
-  // Behind the micro-batches handed out; behind the whole step once this process has had its share of it, so
-  // that it is then the same for every process and any number of processes.
+  // The position after the delivered micro-batches. Once this process has had its share of a step, the
+  // position after the whole step, which is the same for every process and any number of processes.
   LoaderPosition position() const;
-  // Continues exactly from there (also with the seed that was in use). Error if it does not belong to these
-  // samples.
+  // Continues exactly from there, including the seed. Error if the position does not belong to these samples.
   void seek(const LoaderPosition& position);
 
   std::int64_t epoch() const { return position().epoch; }
   std::int64_t samples_per_epoch() const;
-  // Of epoch 0, or of the one pass, by packing it: about a second per 200 million tokens of samples, which
-  // are not read, unless whole words are masked or the samples have targets of their own. Exact if a batch
-  // has room for every distinct id and no document holds special pieces, and almost so otherwise.
+  // For epoch 0, or for one pass, by packing: about a second per 200 million tokens of samples. The samples
+  // are not read, unless whole words are masked or the samples have their own targets. Exact if a batch has
+  // room for every distinct id and no document contains special pieces, and almost exact otherwise.
   std::int64_t count_micro_batches_per_epoch() const;
 
  private:

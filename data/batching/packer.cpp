@@ -21,7 +21,7 @@ LoaderOptions checked(LoaderOptions options, const SampleSource& samples) {
   if (options.masking.probability > 0 && capacity.masked < 1)
     throw UsageError("a batch without room for masked positions cannot be masked");
   options.share().check();
-  // A sample with more targets than a whole batch holds would never fit.
+  // A sample with more targets than a batch can hold would never fit.
   auto& most = options.masking.most_targets;
   most = most < 0 ? capacity.masked : std::min(most, capacity.masked);
   return options;
@@ -39,7 +39,7 @@ void take(LoaderPosition& position, std::int64_t place) {
     position.taken |= std::int64_t{1} << (place - position.cursor - 1);
     return;
   }
-  // Past this one and all that follow it without a gap.
+  // Skips this one and all taken ones that directly follow it.
   const int run = std::countr_one(static_cast<std::uint64_t>(position.taken));
   position.cursor += run + 1;
   position.taken = position.taken >> run >> 1;
@@ -108,8 +108,8 @@ void Packer::read(Prepared& prepared) {
   read_masked({static_cast<std::uint64_t>(position_.seed), position_.epoch, prepared.number},
               prepared.sample);
   prepared.read = true;
-  // What is known without reading stays: processes that do not read a sample go by it too. Unknown pieces are
-  // no targets, so that there may be fewer than room was kept for.
+  // Sizes known without reading are kept, because processes that do not read a sample use them too. Unknown
+  // pieces are not targets, so that there may be fewer targets than reserved.
   if (sizes_suffice_) return;
   prepared.tokens = static_cast<std::int64_t>(prepared.sample.ids.size());
   prepared.targets = static_cast<std::int64_t>(prepared.sample.targets.ids.size());
@@ -136,7 +136,7 @@ bool Packer::fits(const Prepared& prepared, const Filled& filled, const Batch* b
     unique_ += added;
     return true;
   }
-  // Only what the micro-batch holds counts: mark again from it.
+  // Only the micro-batch's content counts: marks it again.
   ++micro_batch_number_;
   for (std::int32_t i = 0; i < batch->tokens; ++i) seen_in_[batch->token_ids[i]] = micro_batch_number_;
   return false;

@@ -11,19 +11,19 @@
 
 namespace comera::data {
 
-// Makes the sequence of micro-batches that Loader describes, one after the other. For one thread.
+// Makes the sequence of micro-batches described at Loader, one after the other. For one thread.
 class Packer {
  public:
   Packer(std::unique_ptr<SampleSource> samples, const LoaderOptions& options);
 
   // The next micro-batch of the step, without finish_batch. False at the end of one pass.
   bool next(Batch& batch) { return micro_batch(&batch); }
-  // Goes past it. Where sizes are known without it, nothing is read.
+  // Skips it. If its size is known without reading, nothing is read.
   bool skip();
 
-  // Micro-batches of epoch 0, see Loader. While another thread micro-batches, only if counts_by_length().
+  // Micro-batches of epoch 0, see Loader. While another thread packs, only if counts_by_length().
   std::int64_t count_micro_batches();
-  // Whether samples need not be read to know how many targets they have.
+  // Whether the number of targets is known without reading the samples.
   bool counts_by_length() const { return masking_.counts_by_length() && !samples_->masked(); }
 
   const LoaderPosition& position() const { return position_; }
@@ -31,27 +31,27 @@ class Packer {
   const SampleSource& samples() const { return *samples_; }
 
  private:
-  static constexpr std::int64_t window = 63;  // places after the cursor that `taken` can describe
+  static constexpr std::int64_t window = 63;  // positions after the cursor that `taken` can represent
 
-  // A sample of the window, masked once it has been read, and kept while it waits.
+  // A sample of the window, masked after reading, and kept while it waits.
   struct Prepared {
     std::int64_t place = -1;
-    std::int64_t number = 0;  // of the sample
+    std::int64_t number = 0;  // index of the sample
     std::int64_t tokens = 0, targets = 0;
     bool read = false;
     Sample sample;
   };
-  // Of the micro-batch that is being filled.
+  // Sizes of the micro-batch being filled.
   struct Filled {
     std::int64_t sequences = 0, tokens = 0, targets = 0;
   };
   bool micro_batch(Batch* batch);
-  // Also masks it, unless it comes so.
+  // Also masks it, unless it is masked already.
   void read_masked(const MaskingKey& key, Sample& sample);
   Prepared& prepare(std::int64_t place);
   void read(Prepared& prepared);
   bool fits(const Prepared& prepared, const Filled& filled, const Batch* batch);
-  // Offers the samples left within the window, in order, until full() or the end.
+  // Offers the remaining samples of the window, in order, until full() or the end.
   template <class Full, class Offer>
   void offer_all(LoaderPosition& position, Full&& full, Offer&& offer) const;
   std::int64_t sample_at(const Permutation& order, std::int64_t place) const;
@@ -63,10 +63,10 @@ class Packer {
   Permutation order_;
   LoaderPosition position_;
   std::array<Prepared, window + 1> prepared_;
-  bool counts_unique_;                 // whether distinct ids can be more than fit
-  bool sizes_suffice_;                 // whether what fits is known without reading
-  std::unique_ptr<Batch> scratch_;     // of micro-batches that are passed, where it is not
-  std::vector<std::int64_t> seen_in_;  // vocabulary: the last micro-batch that has the id
+  bool counts_unique_;                 // whether there can be more distinct ids than fit
+  bool sizes_suffice_;                 // whether the lengths alone decide what fits
+  std::unique_ptr<Batch> scratch_;     // for skipped micro-batches, if they do not
+  std::vector<std::int64_t> seen_in_;  // per id: the last micro-batch that has it
   std::int64_t micro_batch_number_ = 0;
   std::int64_t unique_ = 0;
 };

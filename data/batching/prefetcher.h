@@ -10,14 +10,14 @@
 
 namespace comera::data {
 
-// Items that a thread makes ahead, handed out in the order in which they are made.
+// Items prepared ahead by a thread, and delivered in order.
 template <class Item>
 class Prefetcher {
  public:
-  // Makes the next item out of one that is no longer needed. False if it is the last one.
+  // Makes the next item in place of one that is no longer needed. False if it is the last one.
   using Make = std::function<bool(Item&)>;
 
-  // One of the items is with the caller, the others are made ahead. With a single one there is no thread:
+  // The caller holds one of the items, the others are prepared ahead. With a single item there is no thread:
   // next() makes it. `make` is called by one thread at a time.
   Prefetcher(std::vector<Item> items, Make make) : make_(std::move(make)) {
     slots_.reserve(items.size());
@@ -28,9 +28,9 @@ class Prefetcher {
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  // Valid until the next call of next or restart. What `make` threw is thrown here, after the items before
-  // it. The last item, or its failure, is given again and again,
-  // but where items are made one at a time: then the next call tries anew.
+  // Valid until the next call of next or restart. Exceptions of `make` are rethrown here, after the items
+  // before them. The last item, or its failure, is returned again by every further call; without a thread,
+  // the next call tries again.
   const Item& next() {
     if (slots_.size() == 1) {
       make_(slots_[0].item);
@@ -41,7 +41,7 @@ class Prefetcher {
     return slot.item;
   }
 
-  // Calls while nothing is being made. Items that were made before stay.
+  // Runs `call` while no item is being made. Prepared items are kept.
   template <class Call>
   void pause(Call&& call) {
     stop();
@@ -54,7 +54,7 @@ class Prefetcher {
     start();
   }
 
-  // The same, but drops the items that were made before, unless the call throws.
+  // The same, but drops the prepared items, unless the call throws.
   template <class Call>
   void restart(Call&& call) {
     pause([&] {
@@ -97,7 +97,7 @@ class Prefetcher {
     }
   }
 
-  // Slots form a ring: `used` of them are made or held by the caller, starting at `head`.
+  // Slots form a ring: `used` of them are prepared or held by the caller, starting at `head`.
   void work() {
     for (;;) {
       std::size_t at = 0;
@@ -138,8 +138,8 @@ class Prefetcher {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::size_t head_ = 0, used_ = 0;
-  bool held_ = false;   // the caller has the slot at head
-  bool ended_ = false;  // the last item was made
+  bool held_ = false;   // the caller holds the slot at head
+  bool ended_ = false;  // the last item has been made
   bool running_ = false;
 };
 

@@ -6,12 +6,12 @@
 
 namespace comera::data {
 
-// Which of the micro-batches of a step are one process's: p, p + W, … of P.
+// The micro-batches of a step that belong to one process: p, p + W, … of P.
 struct StepShare {
   std::int64_t micro_batches_per_step = 1;   // P
   std::int64_t process = 0, world_size = 1;  // p of W
 
-  // UsageError if it cannot be.
+  // UsageError if the values are impossible.
   void check() const {
     if (micro_batches_per_step < 1 || world_size < 1 || process < 0 || process >= world_size ||
         world_size > micro_batches_per_step)
@@ -22,9 +22,9 @@ struct StepShare {
 
   bool has(std::int64_t micro_batch) const { return micro_batch % world_size == process; }
 
-  // The process's next micro-batch of a packer, which makes (next) or passes (skip) the micro-batches of all
-  // processes in order. Goes behind the whole step with the last one of the process's share of it. False at
-  // the end.
+  // The process's next micro-batch from a packer, which makes (next) or skips (skip) the micro-batches of all
+  // processes in order. After the last one of the process's share, skips to the end of the step. False at the
+  // end.
   template <class Packer, class Batch>
   bool next(Packer& packer, Batch& batch) const {
     while (!has(packer.position().micro_batch))

@@ -67,14 +67,14 @@ void Clicks::add(std::span<const float> numbers, std::span<const std::int32_t> i
   ++examples_;
 }
 
-// Ids are sorted stably, so that equal ones stand in the order of their bags.
+// Ids are sorted stably, so that equal ones are in the order of their bags.
 void Clicks::finish_table(std::size_t table) {
   const LookupIds& lookup = arrays_.tables[table].ids;
   const auto count = std::ssize(bags_[table]);
   order_ids(lookup, count, right_rows_[table], "table id");
   const std::span<std::int32_t> order = integers(lookup.unique_order);
   for (std::int64_t i = 0; i < count; ++i)
-    order[i] = bags_[table][order[i]];  // a place is its bag from here on
+    order[i] = bags_[table][order[i]];  // an index becomes its bag from here on
   *lookup.count.data<std::int32_t>() = static_cast<std::int32_t>(count);
   const std::span<std::int32_t> offsets = integers(arrays_.tables[table].offsets);
   std::fill(offsets.begin() + examples_ + 1, offsets.end(), static_cast<std::int32_t>(count));

@@ -9,25 +9,25 @@
 
 namespace comera::data {
 
-// A batch that is being filled on the host: the arrays of a ClickBatch of that capacity, in one block.
+// A batch being filled on the host: the arrays of a ClickBatch of that capacity, in one block.
 class Clicks {
  public:
-  // right_rows: of each table, the right rows of its TTM (id % right_rows is the right half), or 0 where that
-  // order is not needed.
+  // right_rows: per table, the right rows of its TTM (id % right_rows is the index of the right row), or 0
+  // where that order is not needed.
   Clicks(const ClickCapacity& capacity, std::vector<std::int64_t> right_rows);
 
-  // Everything 0 again.
+  // Resets everything to 0.
   void clear();
   // bags: the ids of each table. Error if it does not fit.
   void add(std::span<const float> numbers, const std::vector<std::span<const std::int32_t>>& bags,
            float label);
-  // The same of bags of one id: ids has one for each table.
+  // The same for bags of one id: ids has one per table.
   void add(std::span<const float> numbers, std::span<const std::int32_t> ids, float label);
-  // Fills in what depends on all ids. Error if an id is negative, or more distinct ones occur than fit.
+  // Fills in what depends on all ids. Error if an id is negative, or more distinct ids occur than fit.
   void finish();
 
   std::int32_t examples() const { return examples_; }
-  // What a device is sent; whole after finish().
+  // The block to upload to a device; complete after finish().
   std::span<const std::byte> block() const { return std::as_bytes(std::span(block_)); }
   const ClickBatch& arrays() const { return arrays_; }
 
@@ -39,8 +39,8 @@ class Clicks {
 
   std::vector<std::int64_t> right_rows_;
   std::vector<std::int32_t> block_;
-  ClickBatch arrays_;                            // over the block
-  std::vector<std::vector<std::int32_t>> bags_;  // of each table, the bag of each id
+  ClickBatch arrays_;                            // views of the block
+  std::vector<std::vector<std::int32_t>> bags_;  // per table, the bag of each id
   std::int32_t examples_ = 0;
 };
 

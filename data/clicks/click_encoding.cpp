@@ -16,7 +16,7 @@ namespace comera::data {
 
 namespace {
 
-// hash128() takes words as they lie in memory, so that another order of bytes would give other ids.
+// hash128() reads words in memory order, so that another byte order would give other ids.
 static_assert(std::endian::native == std::endian::little);
 
 constexpr const char* encoding_format = "comera-click-encoding";
@@ -26,7 +26,7 @@ constexpr storage::SealKind encoding_seal = {"click encoding", encoding_version,
 
 std::size_t count_of(ClickFormat format) { return columns_of(format).categories.size(); }
 
-// The words of a column end to end, and where each begins.
+// The words of a column end to end, and the start of each.
 struct Joined {
   std::vector<std::int64_t> offsets = {0};
   std::vector<std::uint8_t> bytes;

@@ -10,11 +10,11 @@
 namespace comera::data {
 namespace {
 
-constexpr std::int64_t block_rows = 4096;  // that stay together: a chunk of a shard's file
+constexpr std::int64_t block_rows = 4096;  // kept together: a chunk of a shard's file
 constexpr std::int64_t window_rows = 16 * block_rows;
 
-// The examples of an epoch by their places in its order, of which those of one window are in memory: places
-// [w * window_rows, (w + 1) * window_rows).
+// The examples of an epoch by their index in its order. One window of them is in memory: indices [w *
+// window_rows, (w + 1) * window_rows).
 class EpochRows {
  public:
   EpochRows(const ClickShardSet& shards, ClickOrder order)
@@ -31,7 +31,7 @@ class EpochRows {
     window_ = -1;
   }
 
-  // Adds the examples of places [first, first + count).
+  // Adds the examples with indices [first, first + count).
   void add_to(Clicks& batch, std::int64_t first, std::int64_t count) {
     const auto numbers = static_cast<std::size_t>(shards_.info().numbers);
     const auto tables = static_cast<std::size_t>(shards_.info().tables());
@@ -45,12 +45,12 @@ class EpochRows {
   }
 
  private:
-  // Rows that lie together in the shards and come one after the other, before rows are permuted.
+  // Rows that are contiguous in the shards and consecutive in the order, before rows are permuted.
   struct Run {
     std::int64_t row = 0, count = 0;
   };
 
-  // The whole blocks are permuted. What is left behind the last of them comes before one of them, or last.
+  // The whole blocks are permuted. The rest after the last whole block comes before one of them, or last.
   Run run_at(std::int64_t place) const {
     if (!shuffled_) return {place, shards_.rows() - place};
     const std::int64_t past = place - rest_begin_;
@@ -74,19 +74,19 @@ class EpochRows {
       rows_.ids.insert(rows_.ids.end(), part_.ids.begin(), part_.ids.end());
       place += count;
     }
-    // Of each window another order.
+    // Each window has another order.
     within_ = Permutation(end - begin, storage::mix64(seed_) + static_cast<std::uint64_t>(window), epoch_);
     window_ = window;
   }
 
   const ClickShardSet& shards_;
   bool shuffled_;
-  std::int64_t blocks_count_, rest_;  // whole blocks, and rows behind them
+  std::int64_t blocks_count_, rest_;  // whole blocks, and remaining rows
   std::uint64_t seed_ = 0;
   std::int64_t epoch_ = 0;
   Permutation blocks_;
-  std::int64_t rest_begin_ = 0;  // the place where the rest comes
-  std::int64_t window_ = -1;     // whose rows these are; −1: none
+  std::int64_t rest_begin_ = 0;  // the index where the rest comes
+  std::int64_t window_ = -1;     // the window in memory; −1: none
   ClickExamples rows_, part_;
   Permutation within_;
 };

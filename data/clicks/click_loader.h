@@ -12,16 +12,16 @@
 
 namespace comera::data {
 
-// In which order the rows of an epoch come.
+// The order of an epoch's rows.
 enum class ClickOrder : std::uint8_t {
-  time,  // as they lie in the shards
+  time,  // in the order of the shards
   // By (seed, epoch): blocks of 4,096 consecutive rows are permuted, and then the rows of every 16 of them.
   shuffled,
 };
 
 struct ClickLoaderOptions {
   ClickCapacity capacity;                // a micro-batch has capacity.examples examples
-  std::vector<std::int64_t> right_rows;  // of each table, as Clicks takes them
+  std::vector<std::int64_t> right_rows;  // per table, as for Clicks
   ClickOrder order = ClickOrder::time;
   std::int64_t seed = 0;
   std::int64_t micro_batches_per_step = 1;   // P: a global batch is P micro-batches in order
@@ -32,10 +32,10 @@ struct ClickLoaderOptions {
   StepShare share() const { return {micro_batches_per_step, process, world_size}; }
 };
 
-// The micro-batches of encoded examples of one split. Every row comes exactly once per epoch, an epoch's last
-// micro-batch is shorter, and the micro-batches do not depend on process, world_size or prefetching. Memory:
-// 65,536 rows, and the micro-batches that are prepared. `cursor` of a position counts the rows of the epoch
-// that were handed out, and `taken` is 0.
+// The micro-batches of the encoded examples of one split. Every row comes exactly once per epoch; the last
+// micro-batch of an epoch is shorter. The micro-batches do not depend on process, world_size or prefetching.
+// Memory: 65,536 rows, and the prefetched micro-batches. A position's `cursor` counts the delivered rows of
+// the epoch, and `taken` is 0.
 class ClickLoader final : public BatchStream {
  public:
   // shards must outlive the loader. UsageError if they do not fit the options.
@@ -44,14 +44,14 @@ class ClickLoader final : public BatchStream {
   ClickLoader(const ClickLoader&) = delete;
   ClickLoader& operator=(const ClickLoader&) = delete;
 
-  // Also an Error after the end of one pass. What the thread threw is thrown here, after the micro-batches
-  // before it.
+  // Also an Error after the end of one pass. Exceptions of the prefetch thread are rethrown here, after the
+  // micro-batches before them.
   MicroBatch next() override;
   // None after the end of one pass.
   std::optional<MicroBatch> try_next();
 
-  // Of the micro-batch handed out last, as long as it is valid: the batch, and the place of its first example
-  // in the order of the epoch, which in order of time is the row in the shards.
+  // The batch that was delivered last, while it is valid, and the index of its first example in the order of
+  // the epoch, which in order of time is the row in the shards.
   const Clicks& clicks() const;
   std::int64_t first() const;
 

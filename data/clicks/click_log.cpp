@@ -44,7 +44,7 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 bool is_hexadecimal(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 
-// Of Criteo.
+// For Criteo.
 bool is_category(std::string_view text) {
   return text.empty() || (text.size() == category_digits && std::ranges::all_of(text, is_hexadecimal));
 }
@@ -61,7 +61,7 @@ bool read_label(std::string_view text, bool& clicked) {
   return clicked || text == "0";
 }
 
-// Of YYMMDDHH; -1 if it is none.
+// From YYMMDDHH; -1 if invalid.
 int weekday_of(std::string_view hour) {
   if (hour.size() != 8 || !std::all_of(hour.begin(), hour.end(), is_digit)) return -1;
   const std::chrono::year_month_day date{
@@ -72,8 +72,8 @@ int weekday_of(std::string_view hour) {
   return static_cast<int>(std::chrono::weekday{std::chrono::sys_days{date}}.c_encoding());
 }
 
-// Fields between commas. One that begins with a quote ends at the next quote, which must be its end: the
-// values of a log contain neither quotes nor line ends. False if the quotes are not like that.
+// Splits at commas. A field that begins with a quote ends at the next quote, which must be its end: the
+// values of a log contain neither quotes nor line ends. False if quotes are used otherwise.
 bool split_commas(std::string_view line, std::vector<std::string_view>& fields) {
   for (std::size_t begin = 0;;) {
     std::size_t end = 0;
@@ -162,7 +162,7 @@ bool ClickLog::read_line() {
   return true;
 }
 
-// The first row tells whether there is a header, and whether there are labels.
+// The first row shows whether there is a header, and whether there are labels.
 void ClickLog::read_first() {
   if (!read_line()) return;
   pending_ = true;
@@ -179,7 +179,7 @@ void ClickLog::read_first() {
   }
 }
 
-// A row that is whole but for the label: not any row that lacks a field.
+// A row that is well-formed except for the label, unlike one that lacks another field.
 bool ClickLog::lacks_label() const {
   if (fields_.size() != width_ - 1) return false;
   return format_ == ClickFormat::criteo
@@ -251,7 +251,7 @@ const char* ClickLog::take_avazu(ClickRow& row) {
 
 const char* ClickLog::take(ClickRow& row) {
   if (fault_ != nullptr) return fault_;
-  // If rows came before it, none was whole.
+  // If rows came before it, all were malformed.
   if (may_lack_label_ && counts_.rows == 0 && lacks_label()) drop_labels();
   if (fields_.size() != width_) {
     if (first_fields_ == 0) first_fields_ = fields_.size();

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
-// By the ranks of the clicks (Mann and Whitney), where equal logits share the mean of their ranks.
+// From the ranks of the clicks (Mann and Whitney); equal logits share the mean of their ranks.
 double area_under_curve(std::span<const double> logits, std::span<const float> labels, double clicks) {
   std::vector<std::size_t> order(logits.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -36,7 +36,7 @@ double area_under_curve(std::span<const double> logits, std::span<const float> l
 
 }  // namespace
 
-// Neither exp() overflows nor does log() see 0: log(1 + exp(−|z|)) is what remains of the loss for large z.
+// exp() does not overflow and log() does not get 0: log(1 + exp(−|z|)) is the remaining loss for large z.
 double log_loss(double logit, bool clicked) {
   return std::max(clicked ? -logit : logit, 0.0) + std::log1p(std::exp(-std::abs(logit)));
 }

@@ -11,8 +11,8 @@ namespace comera::data {
 namespace {
 
 constexpr std::int64_t buffered_rows = 4096;
-// Small chunks: HDF5 keeps those of up to 1 MiB, so that reading a few rows after a few others does not fetch
-// the same chunk again.
+// Small chunks: HDF5 caches those of up to 1 MiB, so that reading nearby rows does not fetch the same chunk
+// again.
 constexpr storage::hdf5::StreamOptions buffered = {.chunk_rows = buffered_rows};
 constexpr std::int64_t block = 1 << 16;  // rows per read
 
@@ -36,7 +36,7 @@ void add_hash(std::string& hashes, const std::vector<T>& values) {
   hashes += storage::hash128({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)}).hex();
 }
 
-// Sorted, which is in their order.
+// Sorted by name, and thus in order.
 std::vector<std::filesystem::path> find_shards(const std::filesystem::path& folder,
                                                const std::string& split) {
   constexpr const char* advice =
@@ -285,7 +285,8 @@ ClickBuildCounts build_click_shards(const std::vector<std::filesystem::path>& lo
   const ShardFolder folder(output, replace);
   for (const char* name : {"train", "validation"}) remove_unfinished_shards(output, name);
   const std::filesystem::path saved = output / click_encoding_file, unnamed = saved.string() + ".partial";
-  const storage::DurableFile possible(saved);  // what else has that name is an Error now, not at the end
+  const storage::DurableFile possible(
+      saved);  // other kinds of files with that name are an Error now, not at the end
   ClickShardInfo info = {.encoding = encoding.fingerprint(),
                          .split = "train",
                          .numbers = encoding.numbers(),
@@ -308,8 +309,8 @@ ClickBuildCounts build_click_shards(const std::vector<std::filesystem::path>& lo
   train.seal();
   validation.seal();
   encoding.save(unnamed);
-  // The old training part goes first and the new one comes last, so that a kill in between leaves none that
-  // could be read beside another validation part.
+  // The old training part is removed first and the new one is added last, so that a kill in between leaves no
+  // training part that could be read with another validation part.
   remove_shards(output, "train");
   remove_shards(output, "validation");
   storage::rename_durably(unnamed, saved);

@@ -17,36 +17,36 @@ namespace comera::data {
 
 // A shard of encoded examples is one HDF5 file, sealed with a checksum of all of it (seal.h):
 //   labels   float32 (rows)           0 or 1
-//   numbers  float32 (rows, numbers)  absent without numbers
+//   numbers  float32 (rows, numbers)  absent without numeric features
 //   ids      int32 (rows, tables)
 // with the attributes of "/": format = "comera-clicks", version, encoding, split, numbers, heights, rows,
-// and, written when the whole set is there, index (0 for SPLIT-00000.h5) and shards (of the split).
+// and, written once the whole set exists, index (0 for SPLIT-00000.h5) and shards (of the split).
 inline constexpr const char* click_shard_format = "comera-clicks";
 inline constexpr std::int64_t click_shard_version = 1;
 inline constexpr storage::SealKind click_shard_seal = {"click shard", click_shard_version,
                                                        "make it again from the logs"};
 
 struct ClickShardInfo {
-  std::string encoding;  // the fingerprint of what made the ids
+  std::string encoding;  // the fingerprint of the encoding that produced the ids
   std::string split;     // "train" or "validation"
   std::int64_t numbers = 0;
-  std::vector<std::int64_t> heights;  // of each table
+  std::vector<std::int64_t> heights;  // per table
 
   std::int64_t tables() const { return static_cast<std::int64_t>(heights.size()); }
 };
 
-// Writes FOLDER/SPLIT-00000.h5, … (shard_files.h). Memory: 1 MiB or so.
+// Writes FOLDER/SPLIT-00000.h5, … (shard_files.h). Memory: about 1 MiB.
 class ClickShardWriter {
  public:
   ClickShardWriter(std::filesystem::path folder, ClickShardInfo info, std::int64_t rows_per_shard);
 
-  // numbers: info.numbers of them. ids: one of each table.
+  // numbers: info.numbers of them. ids: one per table.
   void add(float label, const float* numbers, const std::int32_t* ids);
-  // seal(), the removal of the split's old shards, and publish().
+  // seal(), removal of the split's old shards, and publish().
   void finish();
-  // Completes the last shard and tells each its place in the set. Nothing can be added after it.
+  // Completes the last shard and writes each shard's index in the set. Nothing can be added afterwards.
   void seal();
-  // Gives the sealed shards their names, the last one last.
+  // Renames the sealed shards to their final names, the last one last.
   void publish() { files_.publish(); }
 
   std::int64_t rows() const { return rows_; }
@@ -68,11 +68,11 @@ class ClickShardWriter {
   std::int64_t rows_ = 0, clicks_ = 0;
 };
 
-// The shards of one split in a folder as one list of examples. May be shared by threads.
+// The shards of one split in a folder, as one list of examples. May be shared by threads.
 class ClickShardSet {
  public:
-  // Reads all of it once. Error if the folder has no such shards, not all of a set or more than one, if one
-  // is damaged, if they were made with different encodings, or hold a label, number or id that cannot be.
+  // Reads everything once. Error if the folder has no such shards, an incomplete set or more than one, if a
+  // shard is damaged, if encodings differ, or if a label, number or id is impossible.
   ClickShardSet(const std::filesystem::path& folder, const std::string& split);
 
   const ClickShardInfo& info() const { return info_; }
@@ -81,7 +81,7 @@ class ClickShardSet {
   // 32 hexadecimal digits of encoding, split and contents, for checkpoints.
   std::string fingerprint() const;
 
-  // Rows [first, first + count), which may lie in several shards.
+  // Rows [first, first + count), possibly from several shards.
   void read(std::int64_t first, std::int64_t count, ClickExamples& examples) const;
 
  private:
@@ -102,19 +102,19 @@ class ClickShardSet {
   std::string hashes_;  // of the contents so far
 };
 
-// How many whole rows of the logs are for training, the first ones, and for validation, the others.
+// The number of well-formed rows of the logs for training, which come first, and for validation.
 struct ClickSplit {
   std::int64_t train = 0;
   std::int64_t validation = 0;
 };
 
-// Reads the logs to count their rows. The last `held_out` of them, a share, is for validation: logs are in
-// the order of time, and what is predicted is the future. Error if no row is left for training, unless all of
-// them are held out.
+// Reads the logs to count their rows. A share `held_out` of them, the last ones, is for validation: logs are
+// ordered by time, and the task is to predict the future. Error if no row is left for training, unless all
+// are held out.
 ClickSplit split_by_time(const std::vector<std::filesystem::path>& logs, ClickFormat format, double held_out,
                          const ClickProgress& progress = {});
 
-// The vocabulary of the rows for training.
+// The vocabulary of the training rows.
 ClickEncoding learn_vocabulary(const std::vector<std::filesystem::path>& logs, ClickFormat format,
                                const ClickSplit& split, std::int64_t threshold,
                                const ClickProgress& progress = {});
@@ -127,18 +127,19 @@ struct ClickSplitCounts {
 
 struct ClickBuildCounts {
   ClickSplitCounts train, validation;
-  std::map<std::string, std::int64_t> left_out;  // rows that were not whole, by reason
-  std::vector<std::string> skipped;              // one sentence for each log that had such rows
+  std::map<std::string, std::int64_t> left_out;  // malformed rows, by reason
+  std::vector<std::string> skipped;              // one sentence for each log with such rows
 };
 
-// Beside the shards, so that rows of other logs become the same ids: what ClickEncoding::load() reads.
+// Saved beside the shards, so that rows of other logs get the same ids: the file that ClickEncoding::load()
+// reads.
 inline constexpr const char* click_encoding_file = "encoding.h5";
 
-// Encodes logs into OUTPUT/train-00000.h5 … and OUTPUT/validation-00000.h5 … (none of a part without rows),
+// Encodes logs into OUTPUT/train-00000.h5 … and OUTPUT/validation-00000.h5 … (none for a part without rows),
 // and saves the encoding as OUTPUT/encoding.h5. Memory does not depend on the logs. Shards of an earlier
-// build are replaced when all new ones are on the disk. Error, and the folder is as before, if a log is not
-// readable, has not as many rows as `split` says, or another process makes shards there; unless `replace`,
-// also if there are some. A shard of 2^20 rows of Criteo's has 160 MiB.
+// build are replaced once all new ones are on disk. Error, with the folder unchanged, if a log is not
+// readable, does not have as many rows as `split` says, or another process makes shards there; unless
+// `replace`, also if there are shards already. A shard of 2^20 Criteo rows has 160 MiB.
 ClickBuildCounts build_click_shards(const std::vector<std::filesystem::path>& logs,
                                     const ClickEncoding& encoding, const ClickSplit& split,
                                     const std::filesystem::path& output,

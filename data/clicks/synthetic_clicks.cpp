@@ -18,10 +18,10 @@ namespace comera::data {
 
 namespace {
 
-// What random numbers are for. Those for different things never share a counter.
+// The purposes of random numbers. Different purposes never share a counter.
 enum class Purpose : std::uint32_t { number, id, label, number_weight, row_weight, row, matrix, core };
 
-// The stream of random bits of one thing: of example or row `item`, in column, table or core `part`.
+// The stream of random bits of one entity: of example or row `item`, in column, table or core `part`.
 class Stream {
  public:
   Stream(std::uint64_t seed, Purpose purpose, std::int64_t item, std::int64_t part)
@@ -37,7 +37,7 @@ class Stream {
     return storage::unit_interval(high << 32 | low);
   }
 
-  // By Box and Muller, two at a time.
+  // Box-Muller, two at a time.
   double normal() {
     if (has_spare_) {
       has_spare_ = false;
@@ -110,8 +110,8 @@ double exp_ratio(double x) { return std::abs(x) > 1e-8 ? std::expm1(x) / x : 1 +
 
 }  // namespace
 
-// Each k = 1 … count owns the area under x^−exponent between k − ½ and k + ½, of which a part as large as
-// k^−exponent is accepted: the one below k + ½. That of 1 is cut such that all of it is accepted.
+// Each k = 1 … count owns the area under x^−exponent between k − ½ and k + ½; the part below k + ½ with area
+// k^−exponent is accepted. The area of 1 is cut so that all of it is accepted.
 ZipfLaw::ZipfLaw(std::int64_t count, double exponent) : count_(count), exponent_(exponent) {
   COMERA_CHECK(count > 0 && exponent >= 0 && std::isfinite(exponent),
                "a law of {} ids with exponent {} cannot be", count, exponent);
@@ -128,7 +128,7 @@ double ZipfLaw::area(double x) const {
 }
 
 double ZipfLaw::inverse(double y) const {
-  // Rounding may lead below −1, where the logarithm ends.
+  // Rounding may give less than −1, where the logarithm is undefined.
   const double t = std::max(y * (1 - exponent_), -1.0);
   return std::exp(log_ratio(t) * y);
 }
@@ -139,7 +139,7 @@ bool ZipfLaw::accept(double uniform, std::int64_t& k) const {
   const std::int64_t rank = std::clamp(static_cast<std::int64_t>(std::llround(x)), std::int64_t{1}, count_);
   k = rank - 1;
   const auto value = static_cast<double>(rank);
-  // The squeeze saves the exact comparison for most.
+  // The squeeze avoids the exact comparison in most cases.
   return value - x <= squeeze_ || y >= area(value + 0.5) - height(value);
 }
 
@@ -166,8 +166,8 @@ SyntheticClicks::SyntheticClicks(SyntheticClicksOptions options) : options_(std:
   }
 }
 
-// From left to right: what there is so far is a matrix (columns so far x bond), which the slice of the next
-// core at the id's digit makes wider.
+// From left to right: the result so far is a matrix (columns so far x bond), which the next core's slice at
+// the id's digit extends.
 void SyntheticClicks::train_row(std::int64_t table, std::int64_t id, double* row) const {
   const std::vector<std::int64_t>& modes = options_.row_modes[table];
   std::int64_t slower = product(modes), columns = 1, bond = 1;
@@ -208,7 +208,8 @@ void SyntheticClicks::planted_row(std::int64_t table, std::int64_t id, double* r
   }
 }
 
-// The dot products of all pairs sum to half of what the square of the sum has more than the sum of squares.
+// The dot products of all pairs sum to half of the difference between the square of the sum and the sum of
+// squares.
 double SyntheticClicks::logit(const float* numbers, const std::int32_t* ids,
                               std::vector<double>& scratch) const {
   const std::int64_t width = options_.width;

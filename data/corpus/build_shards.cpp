@@ -13,7 +13,7 @@
 namespace comera::data {
 namespace {
 
-// Documents that travel together, so that short files do not cost a lock each.
+// Documents processed together, so that short files do not cost a lock each.
 struct Bundle {
   std::int64_t number = 0;
   std::int64_t bytes = 0;
@@ -25,7 +25,7 @@ struct Bundle {
 constexpr std::int64_t bundle_bytes = 1 << 18;
 
 // Reader thread → tokenizing threads → the calling thread, which writes in the order of reading. At most
-// `capacity` bundles exist at any time. The first failure of any of them ends all.
+// `capacity` bundles exist at any time. The first failure of any thread ends all.
 class Pipeline {
  public:
   Pipeline(DocumentSource& source, const Tokenizer& tokenizer, double held_out, int workers)
@@ -43,7 +43,7 @@ class Pipeline {
     for (std::thread& thread : threads_) thread.join();
   }
 
-  // The next bundle in order; false at the end. Rethrows what a thread threw.
+  // The next bundle in order; false at the end. Rethrows exceptions of the threads.
   bool next(Bundle& bundle) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock,
@@ -126,8 +126,8 @@ class Pipeline {
   std::deque<Bundle> waiting_;
   std::map<std::int64_t, Bundle> done_;
   std::int64_t read_ = 0;     // bundles read
-  std::int64_t written_ = 0;  // bundles handed out
-  bool finished_ = false;     // the source has no more
+  std::int64_t written_ = 0;  // bundles delivered
+  bool finished_ = false;     // the source is exhausted
   bool stopped_ = false;
   std::exception_ptr failure_;
   std::vector<std::thread> threads_;
@@ -179,8 +179,8 @@ BuildCounts build_shards(DocumentSource& source, const Tokenizer& tokenizer, con
       validation.documents());
   train.seal();
   validation.seal();
-  // From here on nothing is left that can fail for want of room. The old training part goes first and the
-  // new one comes last, so that a kill in between leaves no training part that could be read.
+  // From here on nothing can fail for lack of space. The old training part is removed first and the new one
+  // is added last, so that a kill in between leaves no readable training part.
   remove_shards(options.output, "train");
   remove_shards(options.output, "validation");
   validation.publish();

@@ -16,12 +16,11 @@ struct BuildProgress {
 };
 
 struct BuildOptions {
-  std::filesystem::path output;  // made if it is missing; see build_shards
-  double held_out = 0.02;  // fraction of the documents that goes to the validation split, if their source
-                           // does not say so itself
+  std::filesystem::path output;  // created if missing; see build_shards
+  double held_out = 0.02;  // fraction of the documents for the validation split, unless their source decides
   std::int64_t tokens_per_shard = 1 << 26;                  // 256 MiB
-  bool replace = true;                                      // shards that the folder has
-  int threads = 0;                                          // that tokenize; 0: one per core
+  bool replace = true;                                      // existing shards in the folder
+  int threads = 0;                                          // for tokenization; 0: one per core
   std::function<void(const BuildProgress&)> progress = {};  // called in the calling thread
 };
 
@@ -40,8 +39,8 @@ struct BuildCounts {
 
 // Tokenizes a corpus into OUTPUT/train-00000.h5 … and OUTPUT/validation-00000.h5 …, which do not depend on
 // the number of threads. Memory is bounded: a few MiB per thread besides the source's. Shards of an earlier
-// run are replaced when all new ones are on the disk, which must have room for both. Error if no document is
-// left for training, or the disk is full; then the folder is as before. A kill leaves *.partial files, which
+// run are replaced once all new ones are on disk, which needs room for both. Error if no document is left for
+// training, or the disk is full; then the folder is unchanged. A killed process leaves *.partial files, which
 // the next build removes.
 BuildCounts build_shards(DocumentSource& source, const Tokenizer& tokenizer, const BuildOptions& options);
 

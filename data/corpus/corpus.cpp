@@ -24,7 +24,7 @@ std::optional<std::string> read_bytes(const std::filesystem::path& path, std::in
   if (file < 0) return std::nullopt;
   std::string bytes;
   std::size_t count = 0;
-  // One byte more than the file should have, so that its end is seen without growing.
+  // One byte more than expected, so that the end of the file is detected without growing.
   bytes.resize(static_cast<std::size_t>(std::min(expected, limit) + 1));
   for (;;) {
     const ssize_t got = ::read(file, bytes.data() + count, bytes.size() - count);
@@ -106,7 +106,7 @@ bool FileCorpus::next(Document& document) {
 
 namespace {
 
-// Where documents of a language are counted. Of a source's languages so many are told apart.
+// The counts of a document's language. A source's first 256 languages are counted separately.
 LanguageCounts& counts_of(std::map<std::string, LanguageCounts>& languages, const std::string& language) {
   constexpr std::size_t most_languages = 256;
   const bool one_more = languages.size() < most_languages || languages.contains(language);

@@ -16,17 +16,17 @@ namespace comera::data {
 
 struct Document {
   std::string text;       // well-formed UTF-8 without NUL
-  std::string name;       // where it came from, for messages
-  std::string language;   // empty: not known
+  std::string name;       // its origin, for messages
+  std::string language;   // empty: unknown
   storage::Hash128 hash;  // of text
-  // Whether it belongs to the held-out part; not given: its content decides (is_held_out).
+  // Whether it belongs to the held-out part; if absent, its content decides (is_held_out).
   std::optional<bool> held_out = {};
 };
 
 struct LanguageCounts {
   std::int64_t documents = 0;
   std::int64_t bytes = 0;
-  std::int64_t near_duplicates = 0;  // documents that were dropped as such, and are not counted above
+  std::int64_t near_duplicates = 0;  // dropped documents, which are not counted above
 
   void add(const Document& document);
 };
@@ -34,31 +34,31 @@ struct LanguageCounts {
 // A reason for dropping: see WithoutNearDuplicates.
 inline constexpr const char* near_duplicate = "near duplicate";
 
-// What a source gave and what it dropped, by reason.
+// What a source delivered and what it dropped, by reason.
 struct CorpusCounts {
   std::int64_t documents = 0;
   std::int64_t bytes = 0;
   std::map<std::string, LanguageCounts> languages;
   DroppedByReason dropped;  // see the options of each source
-  // What is to be said about single files, a sentence each: the first ones, and how many more there were.
+  // Messages about single files, a sentence each: the first ones, and the number of further ones.
   std::vector<std::string> notes;
   std::int64_t more_notes = 0;
 
-  // Something is left out.
+  // Counts a dropped item.
   void drop(const std::string& reason, std::int64_t size) { dropped[reason].add(size); }
 
-  // A document that is given. Of its languages the first 256 are counted by name.
+  // Counts a delivered document. The first 256 languages are counted by name.
   void add(const Document& document);
-  // Those of another source. Of its notes only so many are kept as of one source.
+  // Adds the counts of another source. The limit for its notes is that of one source.
   void add(const CorpusCounts& other);
-  // Documents that had been given are dropped after all.
+  // Counts documents as dropped that were counted as delivered.
   void take_back(const std::string& language, const LanguageCounts& given, const std::string& reason);
   void note(std::string sentence);
 };
 
 // "3 (1240 bytes)"; "3" if their size is unknown.
 std::string count_and_bytes(const Dropped& dropped);
-// "no document of the input was kept: other suffix: 3 (1240 bytes); …", with the first notes and what to do.
+// "no document of the input was kept: other suffix: 3 (1240 bytes); …", with the first notes and the remedy.
 std::string nothing_was_kept(const CorpusCounts& counts);
 
 // A stream of documents: a tree of files, or anything else that can produce them one by one.
@@ -72,17 +72,17 @@ class DocumentSource {
 };
 
 // Reasons for dropping: "other suffix", "other language", "too small", "too large", "binary" (a NUL byte),
-// "UTF-16" (or UTF-32), "invalid UTF-8", "duplicate", and those of FileWalk. A file that is named and looks
-// like a table is taken as one document, which a note says.
+// "UTF-16" (or UTF-32), "invalid UTF-8", "duplicate", and those of FileWalk. A file given by name that looks
+// like a table is read as one document, with a note.
 struct CorpusOptions {
   std::vector<std::filesystem::path>
-      inputs;                          // folders or files; a file that is named is taken whatever its suffix
-  std::vector<std::string> languages;  // empty: all that are known
+      inputs;                          // folders or files; a file given by name is read whatever its suffix
+  std::vector<std::string> languages;  // empty: all known ones
   std::int64_t min_bytes = 32;
   std::int64_t max_bytes = 1 << 20;
 };
 
-// Gives each file with a known suffix as one document, in the order of FileWalk.
+// Delivers each file with a known suffix as one document, in the order of FileWalk.
 // Memory: that of FileWalk, one document, and the hashes of the documents so far.
 class FileCorpus : public DocumentSource {
  public:
@@ -101,13 +101,13 @@ class FileCorpus : public DocumentSource {
   CorpusCounts counts_;
 };
 
-// "python" for ".py"; "" if the suffix is not known.
+// "python" for ".py"; "" if the suffix is unknown.
 std::string_view language_of(std::string_view suffix);
 // Every known language, sorted.
 std::vector<std::string> known_languages();
 
-// Whether the document belongs to the held-out part: decided by its content alone, so that it stays where it
-// is when the corpus grows. fraction: 0 to 1.
+// Whether the document belongs to the held-out part: decided by its content alone, so that it does not change
+// when the corpus grows. fraction: 0 to 1.
 bool is_held_out(const storage::Hash128& hash, double fraction);
 
 }  // namespace comera::data

@@ -10,7 +10,7 @@
 
 namespace comera::data {
 
-// A source without some of another's documents.
+// A source without some of another source's documents.
 class DocumentFilter : public DocumentSource {
  public:
   bool next(Document& document) final;
@@ -26,13 +26,12 @@ class DocumentFilter : public DocumentSource {
   std::map<std::string, std::map<std::string, LanguageCounts>> dropped_;  // by reason and language
 };
 
-// Drops a document that is similar to one before as "near duplicate". Documents of fewer than five words
-// pass. Memory: about 1.2 kB for each document that is given.
+// Drops a document that is similar to an earlier one as "near duplicate". Documents of fewer than five words
+// pass. Memory: about 1.2 kB per delivered document.
 class WithoutNearDuplicates final : public DocumentFilter {
  public:
-  // similarity: the Jaccard similarity of the sets of shingles (data/corpus/min_hash.h), from which on a
-  // document is dropped. UsageError unless it is at least 0.5, below which too few would be found, and at
-  // most 1.
+  // similarity: the Jaccard similarity of the sets of shingles (data/corpus/min_hash.h) at which a document
+  // is dropped. UsageError unless it is at least 0.5, below which too few would be found, and at most 1.
   WithoutNearDuplicates(std::unique_ptr<DocumentSource> source, double similarity);
 
  protected:
@@ -43,9 +42,9 @@ class WithoutNearDuplicates final : public DocumentFilter {
   MinHashIndex kept_;
 };
 
-// Drops held-out documents that share a function with a document for training
-// (data/corpus/function_hashes.h), as "function in training data", or all of their text, as "duplicate".
-// Training documents must come first. Memory: some 40 bytes for each function and each document.
+// Drops held-out documents that share a function with a training document (data/corpus/function_hashes.h), as
+// "function in training data", or their whole text, as "duplicate". Training documents must come first.
+// Memory: about 40 bytes per function and per document.
 class WithoutTrainingFunctions final : public DocumentFilter {
  public:
   explicit WithoutTrainingFunctions(std::unique_ptr<DocumentSource> source)
@@ -58,8 +57,8 @@ class WithoutTrainingFunctions final : public DocumentFilter {
   storage::HashSet training_;
 };
 
-// The documents of one source for training, then those of another that are held out, whatever the share that
-// is to be held out of others.
+// The documents of one source for training, then those of another, all held out regardless of the held-out
+// share.
 class TrainingThenHeldOut final : public DocumentSource {
  public:
   TrainingThenHeldOut(std::unique_ptr<DocumentSource> training, std::unique_ptr<DocumentSource> held_out)

@@ -6,11 +6,11 @@
 
 namespace comera::data {
 
-// What was left out for one reason: files, rows or documents, and how much of them.
+// The items dropped for one reason: files, rows or documents, and their size.
 struct Dropped {
   std::int64_t count = 0;
-  std::int64_t bytes = 0;       // of files as they lie on the disk, of rows and documents as they were read
-  bool all_bytes_known = true;  // false if something was not looked into, such as a folder
+  std::int64_t bytes = 0;       // for files their size on disk, for rows and documents their size as read
+  bool all_bytes_known = true;  // false if something was not read, such as a folder
 
   void add(std::int64_t more_bytes) {
     ++count;

@@ -41,14 +41,14 @@ constexpr std::array compressions = {Format{"\x28\xB5\x2F\xFD"sv, "Zstandard"},
 
 constexpr std::int64_t most_lines_to_judge_by = 32;
 
-// That no text has.
+// Control characters that do not occur in text.
 bool has_control_characters(std::string_view bytes) {
   return std::ranges::any_of(bytes, [](char c) { return static_cast<unsigned char>(c) < 9; });
 }
 
-// Line ends of old Macintosh systems, which would make one line of the file.
+// Line ends of old Macintosh systems, which would make the whole file one line.
 bool has_carriage_returns_only(std::string_view text) {
-  // A single one may be a slip within a long line.
+  // A single one may be a mistake within a long line.
   return std::ranges::count(text, '\r') > 2 && text.find('\n') == std::string_view::npos;
 }
 
@@ -58,7 +58,7 @@ bool is_wide_text(std::string_view beginning) {
   if (beginning.starts_with("\xFF\xFE") || beginning.starts_with("\xFE\xFF") ||
       beginning.starts_with("\0\0\xFE\xFF"sv))
     return true;
-  // Without a mark: every other byte of Latin letters is zero.
+  // Without a byte-order mark: every other byte of Latin letters is zero.
   if (beginning.size() < 4) return false;
   const bool first = beginning[0] == '\0', second = beginning[1] == '\0';
   return first != second && (beginning[2] == '\0') == first && (beginning[3] == '\0') == second;
@@ -84,7 +84,7 @@ std::string what_is_wrong_with(std::string_view beginning) {
 
 namespace {
 
-// As far as its first member, which may be cut: what follows may lie behind what is known of the file.
+// Up to its first member, which may be cut: the rest may lie beyond the known part of the file.
 bool begins_object(std::string_view text) {
   JsonScanner scanner(text);
   scanner.blanks();
@@ -119,7 +119,7 @@ bool holds_json_objects(std::string_view beginning) {
   std::int64_t lines = 0, objects = 0;
   for (std::string_view rest = beginning; lines < most_lines_to_judge_by && !rest.empty();) {
     const std::size_t end = rest.find('\n');
-    // The last line may be cut: it counts if there is no other.
+    // The last line may be cut: it counts only if it is the only one.
     if (end == std::string_view::npos && lines > 0) break;
     const std::string_view line = rest.substr(0, end);
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);

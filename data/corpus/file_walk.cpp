@@ -57,7 +57,7 @@ bool FileWalk::next(File& file, DroppedByReason& dropped) {
     const Entry entry = std::move(pending_.back());
     pending_.pop_back();
     if (const char* reason = take(entry, file, found)) {
-      // What could not be looked into, rather than nothing, or what was read elsewhere.
+      // Counts what was not examined, but not empty folders or those read elsewhere.
       const bool unknown =
           std::string_view(reason) == "hidden folder" || std::string_view(reason) == "unreadable";
       unknown ? dropped[reason].add_unknown() : dropped[reason].add(0);

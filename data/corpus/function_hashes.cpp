@@ -14,7 +14,8 @@ bool is_space(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0;
 
 bool is_triple_quote(std::string_view three) { return three == "\"\"\"" || three == "'''"; }
 
-// Past the string or comment that begins at `at`, or at itself: of languages whose comments begin with #.
+// The position after the string or comment that begins at `at`, or `at` itself: for languages whose comments
+// begin with #.
 std::size_t past_quoted_or_hash(std::string_view source, std::size_t at) {
   if (source[at] == '#') return std::min(source.find('\n', at), source.size());
   if (source[at] != '"' && source[at] != '\'') return at;
@@ -43,7 +44,7 @@ class Functions {
     if (normal_.size() >= shortest_hashed_function) hashes_.push_back(storage::hash128(normal_));
   }
 
-  // From a def to the end of what is indented deeper; the `end` of Ruby says nothing more.
+  // From a def to the end of the deeper indented lines; Ruby's `end` adds nothing.
   void add_indented(std::string_view source) {
     const std::vector<std::string_view> lines = lines_of(source);
     for (std::size_t start = 0; start < lines.size(); ++start) {
@@ -77,7 +78,7 @@ class Functions {
       }
       if (source[at] == '{' && is_signature(source.substr(statement, at - statement))) {
         const std::size_t close = past_block(source, at, rust_);
-        // Two branches of an #ifdef may open the same block: what is in it may still be found.
+        // Two branches of an #ifdef may open the same block: functions in it may still be found.
         if (close == 0) {
           if (++unclosed > most_unclosed) return;
           statement = ++at;
@@ -98,14 +99,14 @@ class Functions {
   std::size_t past(std::string_view code, std::size_t at) const {
     return braces_ ? past_quoted(code, at, rust_) : past_quoted_or_hash(code, at);
   }
-  // Docstrings, which say in other words what other functions say, count as comments.
+  // Docstrings, which paraphrase other text, count as comments.
   bool is_comment(std::string_view beginning) const {
     return braces_ ? beginning[0] == '/' : beginning[0] == '#' || is_triple_quote(beginning);
   }
-  // Whether what stands before a block, since the last statement, is the head of a function.
+  // Whether the text before a block, since the last statement, is the head of a function.
   bool is_signature(std::string_view text) const {
     int depth = 0;
-    std::size_t parenthesis = std::string_view::npos;  // the first one that is no annotation's
+    std::size_t parenthesis = std::string_view::npos;  // the first one outside of annotations
     for (std::size_t at = 0; at < text.size();) {
       if (const std::size_t past = past_quoted(text, at, rust_); past != at) {
         at = past;
@@ -125,7 +126,7 @@ class Functions {
       depth -= text[at] == ')';
       ++at;
     }
-    // Within parentheses a block is an argument, such as a function that wraps all of a file.
+    // Within parentheses a block is an argument, such as a function that wraps a whole file.
     return depth == 0 && parenthesis != std::string_view::npos &&
            !is_one_of(last_name(text.substr(0, parenthesis)), control);
   }
@@ -171,11 +172,11 @@ class Functions {
     return std::ranges::find(words, word) != words.end();
   }
 
-  // With parentheses and a block, but no functions.
+  // Constructs with parentheses and a block that are not functions.
   static constexpr std::string_view control[] = {"if",     "for",    "foreach",     "while", "switch",
                                                  "catch",  "select", "match",       "using", "lock",
                                                  "return", "with",   "synchronized"};
-  // What has functions in it.
+  // Constructs that contain functions.
   static constexpr std::string_view types[] = {"class", "interface", "trait", "impl",
                                                "mod",   "namespace", "enum",  "record"};
   static constexpr std::string_view attributes[] = {"__attribute__", "__declspec", "alignas"};

@@ -49,7 +49,7 @@ class PythonFunctions {
   std::size_t offset(std::size_t line) const {
     return static_cast<std::size_t>(lines_[line].text.data() - source_.data());
   }
-  // From `line` on.
+  // Starting at `line`.
   std::size_t next_statement(std::size_t line) const {
     while (line < lines_.size() && !lines_[line].statement) ++line;
     return line;
@@ -60,7 +60,7 @@ class PythonFunctions {
   }
   std::size_t indent(std::size_t line) const { return indent_of(lines_[line].text); }
 
-  // Adds the function that begins in the line, if it is documented; past it, or 0.
+  // Adds the function that begins in the line, if it is documented; returns the line after it, or 0.
   std::size_t take(std::size_t start) {
     std::string_view head = trimmed(lines_[start].text);
     if (head.starts_with("async ")) head = trimmed(head.substr(6));
@@ -85,11 +85,11 @@ class PythonFunctions {
     add_code(start, body, indent(start), function.code);
     add_code(code, end_of_function(code, next, indent(start)), indent(start), function.code);
     found_.push_back(std::move(function));
-    return next;  // functions within it are part of it
+    return next;  // nested functions are part of it
   }
 
-  // Before the statement in line `next`: without the blank lines and the comments that stand before that, but
-  // with those of the function, which are indented.
+  // Before the statement in line `next`: excludes the blank lines and comments before that statement, but
+  // includes the indented comments of the function.
   std::size_t end_of_function(std::size_t begin, std::size_t next, std::size_t indent_before) const {
     std::size_t last = next;
     while (last > begin) {
@@ -162,8 +162,8 @@ std::string_view rust_name(std::string_view signature) {
   return name_before(signature.substr(signature.find(' ', keyword + 1)), "(<");
 }
 
-// What stands between a comment and a block, if it is a function's signature: its name. Annotations and
-// attributes may come before the signature.
+// If the text between a comment and a block is a function's signature: its name. Annotations and attributes
+// may precede the signature.
 std::string_view function_name(std::string_view signature, std::string_view language) {
   for (signature = trimmed(signature); signature.starts_with('@') || signature.starts_with("#[");)
     signature = trimmed(signature.substr(std::min(signature.find('\n'), signature.size())));
@@ -187,7 +187,7 @@ std::vector<DocumentedFunction> brace_functions(std::string_view source, std::st
       at = std::max(past, at + 1);
       continue;
     }
-    // Comments of one line each that follow each other are one.
+    // Consecutive one-line comments are one comment.
     std::size_t end = past;
     while (source.substr(at, 2) == "//") {
       const std::size_t next = source.find_first_not_of(" \t", std::min(end + 1, source.size()));

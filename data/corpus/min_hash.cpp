@@ -14,7 +14,7 @@ bool is_name_byte(char c) {
 }
 bool is_space_byte(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
 
-// Scrambles all bits (the finaliser of MurmurHash3), in operations that processors do in parallel.
+// Scrambles all bits (the finaliser of MurmurHash3), with operations that vectorise.
 std::uint32_t mix32(std::uint32_t x) {
   x = (x ^ (x >> 16)) * 0x85ebca6bu;
   x = (x ^ (x >> 13)) * 0xc2b2ae35u;
@@ -80,7 +80,7 @@ bool MinHashIndex::insert(const MinHash::Signature& signature) {
     const auto [begin, end] = with_band_[band].equal_range(keys[band]);
     for (auto candidate = begin; candidate != end; ++candidate) {
       const std::uint32_t number = candidate->second;
-      if (compared_in_[number] == inserts_) continue;  // they meet in another band, too
+      if (compared_in_[number] == inserts_) continue;  // already compared in another band
       compared_in_[number] = inserts_;
       if (MinHash::similarity(signatures_[number], signature) >= similarity_) return false;
     }

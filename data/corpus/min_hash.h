@@ -9,9 +9,9 @@
 
 namespace comera::data {
 
-// MinHash (Broder, 1997): of each of 128 hash functions its smallest value over all shingles of a text. A
-// shingle is five words in a row, a word being a name, a number or any other single character. The share of
-// places in which two signatures agree estimates the Jaccard similarity of the two sets of shingles; its
+// MinHash (Broder, 1997): the smallest value of each of 128 hash functions over all shingles of a text. A
+// shingle is five consecutive words; a word is a name, a number or any other single character. The share of
+// positions where two signatures agree estimates the Jaccard similarity of the two sets of shingles; its
 // standard error is at most 0.044.
 class MinHash {
  public:
@@ -20,7 +20,7 @@ class MinHash {
   using Signature = std::array<std::uint32_t, functions>;
 
   MinHash();
-  // None of a text with fewer than five words.
+  // None for a text with fewer than five words.
   std::optional<Signature> operator()(std::string_view text);
   static double similarity(const Signature& a, const Signature& b);
 
@@ -29,14 +29,14 @@ class MinHash {
   std::vector<std::uint32_t> shingles_;  // of the text
 };
 
-// Signatures of which no two are similar, found by locality-sensitive hashing: 16 bands of 8 places. Two
-// texts of similarity s have a band in common with the probability 1 - (1 - s^8)^16, which is 0.61 at 0.7,
-// 0.95 at 0.8 and 0.9999 at 0.9. Memory: about 1.2 kB for each.
+// Signatures without similar pairs, found by locality-sensitive hashing: 16 bands of 8 positions. Two texts
+// of similarity s share a band with probability 1 - (1 - s^8)^16, which is 0.61 at 0.7, 0.95 at 0.8 and
+// 0.9999 at 0.9. Memory: about 1.2 kB for each.
 class MinHashIndex {
  public:
-  // similarity: from which on two are too similar.
+  // similarity: the threshold at which two are too similar.
   explicit MinHashIndex(double similarity) : similarity_(similarity) {}
-  // False if one that is there is similar.
+  // False if a similar one is present.
   bool insert(const MinHash::Signature& signature);
 
  private:
@@ -45,7 +45,7 @@ class MinHashIndex {
 
   double similarity_;
   std::vector<MinHash::Signature> signatures_;
-  std::vector<std::uint32_t> compared_in_;  // of each signature: the last insert() that compared it
+  std::vector<std::uint32_t> compared_in_;  // per signature: the last insert() that compared it
   std::uint32_t inserts_ = 0;
   std::array<std::unordered_multimap<std::uint64_t, std::uint32_t>, bands> with_band_;
 };

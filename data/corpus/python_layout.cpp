@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t none = std::string_view::npos;
 
 struct PythonString {
-  std::size_t content = 0;  // where it begins
+  std::size_t content = 0;  // the start of its content
   std::size_t content_end = 0;
   std::size_t end = 0;
   bool raw = false, is_text = true;
@@ -19,7 +19,7 @@ struct PythonString {
 
 bool is_one_of(char c, std::string_view characters) { return characters.find(c) != none; }
 
-// The string that begins at `at`, with its prefix; false if none does, or it does not end.
+// The string that begins at `at`, with its prefix; false if there is none, or it is unterminated.
 bool find_string(std::string_view source, std::size_t at, PythonString& found) {
   std::size_t quote = at;
   while (quote < source.size() && quote < at + 2 && is_one_of(source[quote], "rRuUbBfFtT")) ++quote;
@@ -43,13 +43,12 @@ bool find_string(std::string_view source, std::size_t at, PythonString& found) {
       return true;
     }
   }
-  // What does not end: a line's, or all that is left.
+  // Unterminated: extends to the end of the line, or of the text.
   found.content_end = found.end = is_triple ? source.size() : std::min(source.find('\n', at), source.size());
   return true;
 }
 
-// Past what is no code: blanks, comments, and lines joined by a backslash; of blanks, line ends only if asked
-// for.
+// Skips anything but code: blanks, comments, and lines joined by a backslash; line ends only on request.
 std::size_t past_space(std::string_view source, std::size_t at, bool line_ends) {
   while (at < source.size()) {
     const char c = source[at];
@@ -67,14 +66,14 @@ std::size_t past_space(std::string_view source, std::size_t at, bool line_ends) 
   return at;
 }
 
-// An escape of one letter that stands for one character; 0 if there is no such.
+// The character of a one-letter escape; 0 if there is none.
 char escaped(char c) {
   constexpr std::string_view letters = "\\'\"abfnrtv", characters = "\\'\"\a\b\f\n\r\t\v";
   const std::size_t found = letters.find(c);
   return found == none ? '\0' : characters[found];
 }
 
-// Escapes by number and by name stay as they are written.
+// Numeric and named escapes stay as written.
 void append_text(std::string_view content, bool raw, std::string& text) {
   for (std::size_t i = 0; i < content.size(); ++i) {
     const bool escape = !raw && content[i] == '\\' && i + 1 < content.size();
@@ -98,7 +97,7 @@ std::vector<PythonLine> python_lines(std::string_view source) {
   for (const std::string_view text : lines_of(source)) lines.push_back({text, false});
   std::size_t line = 0;
   int depth = 0;
-  bool fresh = true;  // at a line's beginning, where a statement may begin
+  bool fresh = true;  // at the beginning of a line, where a statement may begin
   for (std::size_t at = 0; at < source.size();) {
     const char c = source[at];
     if (c == '\n') {

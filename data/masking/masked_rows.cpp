@@ -7,7 +7,7 @@ namespace comera::data {
 namespace {
 
 constexpr std::int64_t block_rows = 64;
-constexpr std::int64_t widest_row = 65536;  // entries: what a damaged shape must not exceed
+constexpr std::int64_t widest_row = 65536;                       // entries: the limit for a damaged shape
 constexpr std::int64_t checked_at_once = 16 * block_rows * 512;  // entries
 
 const std::int32_t* row_of(const std::vector<std::int32_t>& values, std::int64_t row, std::int64_t width) {
@@ -25,7 +25,7 @@ storage::hdf5::Dataset MaskedRowFile::open(const char* dataset, std::size_t dims
   const storage::hdf5::DatasetInfo& info = opened.info();
   COMERA_CHECK(info.dtype != DType::float32 && info.dtype != DType::float64,
                "{}: '{}' holds floating-point numbers, integers were expected", name_, dataset);
-  // Labels may stand in a column.
+  // Labels may be in a column.
   const bool fits = info.shape.size() == dims || (dims == 1 && info.shape.size() == 2 && info.shape[1] == 1);
   COMERA_CHECK(fits, "{}: '{}' has {} dimensions, {} were expected", name_, dataset, info.shape.size(), dims);
   COMERA_CHECK(info.shape.size() < 2 || info.shape[1] <= widest_row,
@@ -64,7 +64,7 @@ MaskedRowFile::MaskedRowFile(const std::filesystem::path& path, std::int32_t voc
             .hex();
   };
   Rows rows;
-  // Not reserved: only rows that prove to be there may take memory.
+  // Not reserved: only rows that really exist may take memory.
   const std::int64_t at_once = checked_at_once / std::max<std::int64_t>({width_, most_targets_, 512});
   for (std::int64_t begin = 0; begin < rows_; begin += at_once) {
     const std::int64_t some = std::min(at_once, rows_ - begin);
@@ -110,7 +110,8 @@ void MaskedRowFile::check_row(const Rows& rows, std::int64_t row, std::int32_t v
   target_count_ += check_targets(rows, row, vocabulary, special);
 }
 
-// A position of 0 is that of [CLS], which nobody predicts: it pads, from the last target to the row's end.
+// A position of 0 is that of [CLS], which is never predicted: it is padding, from the last target to the
+// row's end.
 std::int64_t MaskedRowFile::check_targets(const Rows& rows, std::int64_t row, std::int32_t vocabulary,
                                           const SpecialIds& special) const {
   const std::int64_t number = rows.begin + row;

@@ -66,7 +66,7 @@ Reading MaskedTextReader::filled(const MaskedText& text, std::size_t mark, std::
   reading.filling = readable ? piece.bytes : tokenizer_.piece(id);
   if (piece.inside_word)
     while (ends_with_space(before)) before.pop_back();
-  // Such a tokenizer sees one space where there are several, and none where a text begins.
+  // Such a tokenizer reads several spaces as one, and ignores one at the beginning of a text.
   const bool spare = before.empty() || ends_with_space(before);
   if (!tokenizer_.restores_text() && spare && reading.filling.size() > 1 && reading.filling[0] == ' ')
     reading.filling.erase(0, 1);

@@ -9,26 +9,26 @@
 
 namespace comera::data {
 
-// A text in which each "[MASK]" stands for one piece.
+// A text in which each "[MASK]" replaces one piece.
 struct MaskedText {
   static constexpr std::string_view mark = "[MASK]";
 
-  std::vector<std::string> parts;       // what stands around the marks: one more than there are
-  std::vector<bool> takes_space;        // of each mark: whether the space before it belongs to its piece
-  std::vector<std::int32_t> ids;        // as it is put to a model, between [CLS] and [SEP]
+  std::vector<std::string> parts;       // the text around the marks: one part more than marks
+  std::vector<bool> takes_space;        // per mark: whether the space before it belongs to its piece
+  std::vector<std::int32_t> ids;        // the model's input, between [CLS] and [SEP]
   std::vector<std::int32_t> positions;  // of the marks in ids
 };
 
-// How a text reads with something in the place of one mark.
+// The text with something in place of one mark.
 struct Reading {
   std::string before, filling, behind;
   std::string text() const { return before + filling + behind; }
 };
 
-// Makes and fills texts with marks. What is between two marks becomes the ids that it has in the middle of a
-// text whose pieces end at the marks (Tokenizer::encode_between). A piece that is one space alone, directly
-// before a mark, is left out of the ids and belongs to the mark, if the tokenizer has words that begin with
-// their space: in "for i in [MASK](10):" it stands for " range".
+// Creates and fills texts with marks. The text between two marks becomes the ids that it has in the middle of
+// a text whose pieces end at the marks (Tokenizer::encode_between). A single-space piece directly before a
+// mark is left out of the ids and belongs to the mark, if the tokenizer has words that begin with their
+// space: in "for i in [MASK](10):" the mark replaces " range".
 class MaskedTextReader {
  public:
   // The tokenizer must outlive this.
@@ -36,8 +36,8 @@ class MaskedTextReader {
 
   // The text is UTF-8. Without a mark in it the result has no positions.
   MaskedText read(std::string_view text) const;
-  // With the mark itself, or with a piece: what is no text (a special piece, a byte of a character) by its
-  // name. All other marks stay.
+  // With the mark itself, or with a piece; pieces that are not text (a special piece, a byte of a character)
+  // are shown by name. All other marks stay.
   Reading unfilled(const MaskedText& text, std::size_t mark) const;
   Reading filled(const MaskedText& text, std::size_t mark, std::int32_t id) const;
 

@@ -45,7 +45,7 @@ void Masking::choose_tokens(std::uint64_t sample, const std::vector<std::int32_t
                             std::vector<std::int32_t>& positions) const {
   const auto count = static_cast<std::int64_t>(ids.size());
   std::uint64_t least = ~std::uint64_t{0};
-  std::int64_t likeliest = -1;  // the eligible token nearest to being drawn
+  std::int64_t likeliest = -1;  // the eligible token closest to being drawn
   for (std::int64_t i = 0; i < count; ++i) {
     if (special_.contains(ids[i])) continue;
     const std::uint64_t draw = draw_of(sample, i, 0);
@@ -83,7 +83,7 @@ void Masking::choose_words(std::uint64_t sample, const std::vector<std::int32_t>
       likeliest_end = end;
     }
     if (full || storage::unit_interval(draw) >= options_.probability) continue;
-    // A word goes in whole or not at all.
+    // A word is masked completely or not at all.
     full = static_cast<std::int64_t>(positions.size()) + end - begin > most;
     if (!full) add(begin, end);
   }

@@ -8,16 +8,16 @@
 
 namespace comera::data {
 
-// Blocks of files, of which those asked for last are kept: as many as fit into so many bytes, and two at
-// least. For one thread.
+// A cache of the most recently used file blocks: as many as fit into `bytes`, and at least two. For one
+// thread.
 template <class Block>
 class BlockCache {
  public:
   BlockCache(std::int64_t bytes, std::int64_t block_bytes)
       : most_(static_cast<std::size_t>(std::max<std::int64_t>(bytes / block_bytes, 2))) {}
 
-  // Block `index` of a file, valid until the next call. fill(block) reads one that is not there, into one
-  // that held another.
+  // Block `index` of a file, valid until the next call. If it is not cached, fill(block) reads it into the
+  // memory of an evicted block.
   template <class Fill>
   const Block& get(std::size_t file, std::int64_t index, Fill&& fill) {
     const std::int64_t key = (static_cast<std::int64_t>(file) << 40) | index;

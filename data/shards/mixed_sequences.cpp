@@ -50,7 +50,7 @@ class MixedSequences final : public SequenceSet {
   std::unique_ptr<SampleSource> samples(std::int64_t length, std::int64_t cache_bytes) const override {
     return mixture(length, cache_bytes / static_cast<std::int64_t>(parts_.size()));
   }
-  // As often as they come in an epoch.
+  // Weighted by their occurrences in an epoch.
   void count_pieces(std::vector<std::int64_t>& counts) const override {
     const std::unique_ptr<Mixture> whole = mixture(any_length, 0);
     std::vector<std::int64_t> own(counts.size());

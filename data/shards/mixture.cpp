@@ -46,7 +46,7 @@ std::int64_t Mixture::drawn(std::size_t source) const {
 }
 
 void Mixture::begin_epoch(std::uint64_t seed, std::int64_t epoch) {
-  if (seed_ != seed) seed_ = seed;  // lengths() may read it meanwhile
+  if (seed_ != seed) seed_ = seed;  // lengths() may read it concurrently
   for (Source& source : sources_) {
     const std::int64_t before = epoch * (source.end - source.begin);
     source.round = before / source.samples->count();
@@ -56,7 +56,7 @@ void Mixture::begin_epoch(std::uint64_t seed, std::int64_t epoch) {
 
 std::int64_t Mixture::sample_at(std::size_t source, std::int64_t round, std::int64_t place) const {
   const std::int64_t count = sources_[source].samples->count();
-  // A seed of its own for each source, so that two of one size do not go in step.
+  // A separate seed for each source, so that two of equal size do not have the same order.
   const std::uint64_t seed = seed_ + source * 0x9e3779b97f4a7c15;
   return Permutation(count, seed, round + place / count)[place % count];
 }

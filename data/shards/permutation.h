@@ -5,8 +5,8 @@
 namespace comera::data {
 
 // A pseudo-random order of 0 … count − 1 in a few words of memory: a Feistel network on the next even number
-// of bits, walked until it lands inside the range (at most about 4 steps on average). Any place of the order
-// can be computed by itself, so that resuming needs no shuffled array.
+// of bits, iterated until the result is within the range (at most about 4 steps on average). Each index can
+// be computed independently, so that resuming needs no shuffled array.
 class Permutation {
  public:
   Permutation() = default;

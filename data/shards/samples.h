@@ -8,53 +8,53 @@
 
 namespace comera::data {
 
-// What is to be predicted within a sequence.
+// The targets within a sequence.
 struct Targets {
   std::vector<std::int32_t> positions;  // ascending
-  std::vector<std::int32_t> ids;        // what was there
+  std::vector<std::int32_t> ids;        // original ids
 };
 
-// One sequence with what is to be predicted for it.
+// One sequence with its targets, label or score.
 struct Sample {
   std::vector<std::int32_t> ids;  // with [CLS] and [SEP]
   std::vector<std::int32_t> type_ids;
-  std::int32_t label = 0;  // of a classification
-  float score = 0;         // of a regression
-  // Where a second sequence begins in ids; 0: there is one only.
+  std::int32_t label = 0;  // for a classification
+  float score = 0;         // for a regression
+  // Where a second sequence begins in ids; 0: only one sequence.
   std::int64_t second = 0;
-  // Whether its ids are masked already, with these targets; if not, the loader masks them.
+  // Whether its ids are masked already, with these targets; otherwise the loader masks them.
   bool masked = false;
   Targets targets = {};
 };
 
-// Sequences of token ids that a loader micro-batches. For one thread.
+// Sequences of token ids that a loader packs into micro-batches. For one thread.
 class SampleSource {
  public:
   virtual ~SampleSource() = default;
-  // What the ids mean; kinds of pieces matter to masking.
+  // The meaning of the ids; masking needs the kinds of pieces.
   virtual std::int32_t vocabulary() const = 0;
   virtual const SpecialIds& special() const = 0;
 
   virtual std::int64_t count() const = 0;
-  // From now on its samples are those of an epoch. Before the first call they are those of seed 0 and epoch
-  // 0.
+  // Switches to the samples of an epoch. Before the first call they are those of seed 0 and epoch 0.
   virtual void begin_epoch(std::uint64_t /*seed*/, std::int64_t /*epoch*/) {}
-  // 1, or 2 for pairs whose texts are sequences of their own.
+  // 1, or 2 for pairs whose texts are separate sequences.
   virtual std::int64_t sequences_per_sample() const { return 1; }
-  // Tokens of each sample of epoch 0, with [CLS] and [SEP]. Also while another thread reads.
+  // The tokens of each sample of epoch 0, including [CLS] and [SEP]. May be called while another thread
+  // reads.
   virtual std::vector<std::int32_t> lengths() const = 0;
-  // Of one of this epoch; without reading it.
+  // For a sample of this epoch, without reading it.
   virtual std::int64_t length(std::int64_t sample) const = 0;
   // Whether samples are masked already. Their targets must fit into a batch.
   virtual bool masked() const { return false; }
-  // Replaces what `to` holds. Error if the sample cannot be read.
+  // Replaces the content of `to`. Error if the sample cannot be read.
   virtual void read(std::int64_t sample, Sample& to) = 0;
 };
 
-// The documents of a shard set, cut into pieces of at most length − 2 tokens and put between [CLS] and [SEP].
-// A document's pieces have equal lengths to within one token, so that none is a scrap. Empty documents have
-// none. Blocks of tokens are read when needed and the latest are kept. For one thread. Memory: 8 bytes per
-// document, and the kept blocks.
+// The documents of a shard set, cut into pieces of at most length − 2 tokens and placed between [CLS] and
+// [SEP]. The lengths of a document's pieces differ by at most one token, so that none is a fragment. Empty
+// documents have none. Blocks of tokens are read when needed, and the latest are kept. For one thread.
+// Memory: 8 bytes per document, and the kept blocks.
 class Samples final : public SampleSource {
  public:
   // shards must outlive this.
@@ -79,7 +79,7 @@ class Samples final : public SampleSource {
   const std::vector<std::int32_t>& block(std::size_t shard, std::int64_t index);
 
   const ShardSet& shards_;
-  std::int64_t content_;                      // tokens of a sample besides [CLS] and [SEP]
+  std::int64_t content_;                      // tokens of a sample without [CLS] and [SEP]
   std::vector<std::int64_t> first_;           // documents + 1: first sample of each document of the set
   std::vector<std::int64_t> first_document_;  // shards + 1: first document of each shard
   BlockCache<std::vector<std::int32_t>> blocks_;

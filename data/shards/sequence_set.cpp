@@ -8,7 +8,7 @@
 namespace comera::data {
 namespace {
 
-// Whether a sample has a piece that masking may choose.
+// Whether a sample has a piece that may be masked.
 bool has_ordinary_piece(SampleSource& samples) {
   Sample sample;
   for (std::int64_t i = 0; i < samples.count(); ++i) {
@@ -125,8 +125,8 @@ bool is_named_as_shard(const std::filesystem::path& file) {
   return file.extension() == ".h5" && (name.starts_with("train-") || name.starts_with("validation-"));
 }
 
-// Decided without HDF5, which must not see a shard before its seal was checked: by how the files begin, and
-// by the first one's name if that says nothing.
+// Decided without HDF5, which must not see a shard before its seal is checked: by the beginnings of the
+// files, and otherwise by the first one's name.
 bool holds_masked_rows(const std::vector<std::filesystem::path>& files) {
   std::vector<storage::FileStart> starts;
   for (const auto& file : files) starts.push_back(storage::start_of(file, shard_seal));

@@ -20,9 +20,9 @@ namespace comera::data {
 //   segment_ids        int32 (tokens)         optional
 //   labels             int32 (documents)      optional
 // with the attributes of "/": format = "comera-shard", version, tokenizer_hash, vocabulary, special_ids
-// ([PAD], [UNK], [CLS], [SEP], [MASK]), split, documents, tokens, and, written when the whole set is
-// there, index (0 for SPLIT-00000.h5) and shards (of the split). Chunks carry checksums too, for what happens
-// to a file while it is in use.
+// ([PAD], [UNK], [CLS], [SEP], [MASK]), split, documents, tokens, and, written once the whole set exists,
+// index (0 for SPLIT-00000.h5) and shards (of the split). Chunks have checksums too, to detect damage while
+// the file is in use.
 inline constexpr const char* shard_format = "comera-shard";
 inline constexpr std::int64_t shard_version = 2;  // 1 had no seal
 inline constexpr storage::SealKind shard_seal = {"shard", shard_version, "make it again with 'comera data'"};
@@ -36,23 +36,22 @@ struct ShardInfo {
   bool labels = false;
 };
 
-// Writes FOLDER/SPLIT-00000.h5, FOLDER/SPLIT-00001.h5, … Until all of them are on the disk they are called
-// SPLIT-00000.h5.partial, …, and shards of that split that the folder holds stay; a failure or destruction
-// before publish() removes the new ones. Memory: a buffer of 1 MiB of tokens and 8 bytes per document of a
-// shard.
+// Writes FOLDER/SPLIT-00000.h5, FOLDER/SPLIT-00001.h5, … Until all of them are on disk they are called
+// SPLIT-00000.h5.partial, …, and existing shards of that split stay; a failure or destruction before
+// publish() removes the new ones. Memory: a buffer of 1 MiB of tokens and 8 bytes per document of a shard.
 class ShardWriter {
  public:
   ShardWriter(std::filesystem::path folder, ShardInfo info, std::int64_t tokens_per_shard);
 
-  // A new shard begins before a document that would pass the limit.
+  // Starts a new shard before a document that would exceed the limit.
   void add(std::span<const std::int32_t> tokens, std::span<const std::int32_t> segment_ids = {},
            std::int32_t label = 0);
   // seal(), remove_shards() and publish().
   void finish();
-  // Completes the last shard and tells each its place in the set. Nothing can be added after it.
+  // Completes the last shard and writes each shard's index in the set. Nothing can be added afterwards.
   void seal();
-  // Gives the sealed shards their names, the last one last: a set cut short by a kill lacks shards, and
-  // ShardSet refuses it.
+  // Renames the sealed shards to their final names, the last one last: a set cut short by a kill lacks
+  // shards, and ShardSet rejects it.
   void publish() { files_.publish(); }
 
   std::int64_t shards() const { return files_.count(); }
@@ -76,7 +75,7 @@ class ShardWriter {
 };
 
 // Opens and checks a shard in two streaming passes: the seal, before HDF5 sees anything of the file, then
-// format, version, counts, offsets, token ids within the vocabulary, segment ids not negative. Error with the
+// format, version, counts, offsets, token ids within the vocabulary, non-negative segment ids. Error with the
 // file's name otherwise.
 // Memory: 8 bytes per document, and its labels.
 class ShardReader {
@@ -96,10 +95,10 @@ class ShardReader {
   // 0 without labels.
   std::int32_t lowest_label() const { return lowest_label_; }
   std::int32_t highest_label() const { return highest_label_; }
-  // Where it belongs: shard index() of shards(). 0 of 0: its set was never finished.
+  // Its position in the set: shard index() of shards(). 0 of 0: its set was never finished.
   std::int64_t index() const { return index_; }
   std::int64_t shards() const { return shards_; }
-  // Of tokens, documents, segment ids and labels.
+  // Hash of tokens, documents, segment ids and labels.
   const storage::Hash128& content() const { return content_; }
 
   // Tokens [begin, begin + count).
@@ -127,8 +126,8 @@ class ShardReader {
 // The shards of one split in a folder, in order. May be shared by threads.
 class ShardSet {
  public:
-  // Error if the folder has none, not all of a set or more than one, if they hold no tokens, or if they
-  // differ in tokenizer or kind.
+  // Error if the folder has no shards, an incomplete set or more than one, if they contain no tokens, or if
+  // they differ in tokenizer or kind.
   ShardSet(const std::filesystem::path& folder, const std::string& split);
 
   const std::vector<ShardReader>& shards() const { return shards_; }
@@ -140,14 +139,14 @@ class ShardSet {
   // 0 without labels.
   std::int32_t lowest_label() const { return lowest_label_; }
   std::int32_t highest_label() const { return highest_label_; }
-  // Adds how often each piece occurs; counts has the vocabulary's size. Reads it all once.
+  // Adds the frequency of each piece; counts has the vocabulary's size. Reads everything once.
   void count_pieces(std::vector<std::int64_t>& counts) const;
-  // 32 hexadecimal digits of the tokenizer and the shards' contents, for checkpoints: the same wherever the
-  // folder lies, and different for another corpus or split.
+  // 32 hexadecimal digits of the tokenizer and the shards' contents, for checkpoints: independent of the
+  // folder's location, and different for another corpus or split.
   std::string fingerprint() const;
 
  private:
-  // Of the shard read last: whether it belongs there, and to those before.
+  // Checks that the last shard read belongs at this position, and to the earlier ones.
   void check_place(const std::filesystem::path& folder, const std::string& split, std::int64_t found) const;
   void check_kind() const;
 

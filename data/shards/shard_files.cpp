@@ -13,7 +13,7 @@ namespace {
 
 const std::string unfinished = ".partial";
 
-// Those whose names begin and end so, with anything or only a number between.
+// Files whose names have this prefix and suffix, with anything or only a number between them.
 enum class Between : std::uint8_t { anything, number };
 
 void remove_files(const std::filesystem::path& folder, const std::string& prefix, const std::string& suffix,
@@ -63,7 +63,7 @@ ShardFiles::~ShardFiles() {
     try {
       file_.close();
     } catch (const std::exception&) {
-      // The file is thrown away; what went wrong was thrown by the call that failed.
+      // The file is discarded; the failing call has thrown the reason.
     }
     std::filesystem::remove(temporary_path(), ignored);
   }
@@ -108,7 +108,7 @@ void ShardFiles::seal() {
 void ShardFiles::publish() {
   COMERA_CHECK(sealed_, "the shards of split '{}' are not sealed yet", split_);
   for (std::int64_t i = 0; i < count(); ++i)
-    // Each on the disk before the next, so that their order survives a crash of the machine.
+    // Each is on disk before the next, so that their order survives a crash of the machine.
     storage::rename_durably(completed_[i], folder_ / shard_name(split_, i));
 }
 

@@ -18,8 +18,7 @@ void check_elements(const std::string& name, const storage::hdf5::Dataset& datas
   COMERA_CHECK(dataset.info().shape.size() == 1 && dataset.rows() == expected,
                "{}: '{}' has {} elements, {} were expected; the shard is damaged", name, what,
                dataset.info().elements(), expected);
-  // Rows that were declared and not written would be made up, and take memory that the file does not account
-  // for.
+  // Rows that were declared but not written would be filled in, and take memory without bytes in the file.
   COMERA_CHECK(
       dataset.info().stored_bytes / static_cast<std::int64_t>(size_of(dataset.info().dtype)) >= expected,
       "{}: '{}' holds {} bytes, too few for its {} elements; the shard is damaged", name, what,
@@ -45,7 +44,7 @@ Error incomplete(const std::filesystem::path& folder, const std::string& what) {
                            folder.string(), what));
 }
 
-// The names must rise from 0 without a gap.
+// The names must count from 0 without a gap.
 void check_names(const std::filesystem::path& folder, const std::string& split,
                  const std::vector<std::string>& names) {
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -141,7 +140,7 @@ void ShardReader::check_contents() {
 }
 
 void ShardReader::check_tokens(std::int64_t begin, std::span<const std::int32_t> ids) const {
-  // Unsigned, so that one comparison sees negative ids too.
+  // Unsigned, so that one comparison also detects negative ids.
   const auto bad = std::find_if(ids.begin(), ids.end(), [&](std::int32_t id) {
     return static_cast<std::uint32_t>(id) >= static_cast<std::uint32_t>(info_.vocabulary);
   });
@@ -151,7 +150,7 @@ void ShardReader::check_tokens(std::int64_t begin, std::span<const std::int32_t>
 }
 
 void ShardReader::check_segment_ids(std::int64_t begin, std::span<const std::int32_t> ids) const {
-  // The largest number has no successor, which types() would be.
+  // The largest number has no successor, which types() would need.
   const auto bad = std::find_if(ids.begin(), ids.end(), [](std::int32_t id) {
     return id < 0 || id == std::numeric_limits<std::int32_t>::max();
   });

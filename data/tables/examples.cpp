@@ -33,10 +33,10 @@ std::optional<double> number(std::string_view text) {
 
 constexpr const char* unknown_label = "unknown label";
 
-// As Python writes the number, so that 1, 1.0 and 1e0 are one class, as they are equal; whole ones are
+// The number as Python writes it, so that the equal numbers 1, 1.0 and 1e0 are one class; integers are
 // written without a point.
 std::string number_label(const std::string& written) {
-  constexpr double exact = 9007199254740992;  // 2^53: beyond it, different whole numbers become one
+  constexpr double exact = 9007199254740992;  // 2^53: beyond it, different integers become one
   if (written.find_first_of(".eE") == std::string::npos) return written == "-0" ? "0" : written;
   double value = 0;
   const auto [end, code] = std::from_chars(written.data(), written.data() + written.size(), value);
@@ -46,8 +46,8 @@ std::string number_label(const std::string& written) {
   return fmt::format("{}", value);
 }
 
-// The class's number; labels.size() if it is none of them. A JSON number is the label that is equal to it,
-// however either is written.
+// The class's index; labels.size() for an unknown label. A JSON number matches the label that is numerically
+// equal.
 std::size_t find_label(const std::vector<std::string>& labels, const std::string& written, FieldKind kind) {
   auto found = std::ranges::find(labels, written);
   if (found == labels.end() && kind == FieldKind::number)
@@ -55,7 +55,7 @@ std::size_t find_label(const std::vector<std::string>& labels, const std::string
   return static_cast<std::size_t>(found - labels.begin());
 }
 
-// Without the spaces around it, which nobody means.
+// Without surrounding spaces, which are never intended.
 std::string_view without_spaces(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t\r");
   return begin == text.npos ? std::string_view()
@@ -234,7 +234,7 @@ ExampleSamples::Sizes ExampleSamples::sizes(std::int64_t sample) const {
   const std::int64_t excess = sizes.all() - length_;
   if (excess <= 0) return sizes;
   sizes.truncated = true;
-  // The longer one first, then both in turn.
+  // Shortens the longer one first, then both in turn.
   std::int64_t& longer = sizes.first >= sizes.second ? sizes.first : sizes.second;
   const std::int64_t difference = std::abs(sizes.first - sizes.second);
   const std::int64_t alone = std::min(excess, difference);

@@ -12,29 +12,29 @@
 
 namespace comera::data {
 
-// The examples of a task in memory: token ids of one or two texts each, and what is to be predicted. Memory:
-// 4 bytes per token and about 32 per example.
+// The examples of a task in memory: token ids of one or two texts each, and the label or score to predict.
+// Memory: 4 bytes per token and about 32 per example.
 class Examples {
  public:
-  // Reads every file of a set. Rows that are malformed, have no text at all or, with labels, a label that is
-  // unknown or no number are left out and counted. Error if a file cannot be read, or nothing is left.
-  //   labels: with them, the label column must be there. Without, it is not looked at.
-  //   most_tokens: no text keeps more than so many.
+  // Reads every file of a set. Rows that are malformed, have no text at all or, with labels, have an unknown
+  // or non-numeric label are skipped and counted. Error if a file cannot be read, or nothing is left.
+  //   labels: the label column must exist. Without labels it is ignored.
+  //   most_tokens: length limit of a text.
   static Examples read(const Task& task, const std::vector<Task::Set>& sets, const Tokenizer& tokenizer,
                        bool labels, std::int64_t most_tokens);
 
   std::int64_t count() const { return static_cast<std::int64_t>(lines_.size()); }
   bool labelled() const { return labelled_; }
-  // Of text 0 or 1 of an example; text 1 is empty for tasks with one text.
+  // Text 0 or 1 of an example; text 1 is empty for tasks with one text.
   std::span<const std::int32_t> text(std::int64_t example, int which) const;
   std::int32_t label(std::int64_t example) const { return labels_.at(example); }
   float score(std::int64_t example) const { return scores_.at(example); }
-  // Line of the file where it begins.
+  // The line of the file where the example begins.
   std::int64_t line(std::int64_t example) const { return lines_[example]; }
 
-  // One sentence per file with rows that were left out.
+  // One sentence per file with skipped rows.
   const std::vector<std::string>& reports() const { return reports_; }
-  // Examples of each class.
+  // Number of examples of each class.
   std::vector<std::int64_t> class_counts(std::size_t classes) const;
   // 32 hexadecimal digits of the contents, in order.
   std::string fingerprint() const;
@@ -60,14 +60,14 @@ class Examples {
   std::vector<std::string> reports_;
 };
 
-// The names of the classes that the files' labels are: sorted, as numbers if all are whole numbers. JSON
-// numbers that are equal, such as 1 and 1.0, are one class; of other formats labels are text. Error if there
-// are fewer than two, more than 1,000, or nearly one for every row, which speaks for a wrong column.
+// The class names found in the files' labels: sorted, as numbers if all are integers. Equal JSON numbers,
+// such as 1 and 1.0, are one class; in other formats labels are text. Error if there are fewer than two, more
+// than 1,000, or nearly one for every row, which suggests a wrong column.
 std::vector<std::string> find_labels(const Task& task, const std::vector<Task::Set>& sets);
 
 // Examples as sequences [CLS] text 0 [SEP], or [CLS] text 0 [SEP] text 1 [SEP] with types 0 and 1, and with
-// two separators in the middle where the tokenizer is RoBERTa's. What is longer than `length` loses tokens at
-// the end of the text that is longer at that time.
+// two separators in the middle if the tokenizer is RoBERTa's. If a sequence is longer than `length`, tokens
+// are removed from the end of the text that is currently longer.
 class ExampleSamples final : public SampleSource {
  public:
   // examples must outlive this. types: of the model; with one type only, both texts have type 0.
@@ -82,7 +82,7 @@ class ExampleSamples final : public SampleSource {
   std::vector<std::int32_t> lengths() const override;
   std::int64_t length(std::int64_t sample) const override { return sizes(sample).all(); }
   void read(std::int64_t sample, Sample& to) override;
-  // How many do not fit whole.
+  // How many examples had to be truncated.
   std::int64_t truncated() const;
 
  private:

@@ -32,7 +32,7 @@ const std::vector<Names>& all_names() {
 const Names& names_of(const std::string& task) {
   const auto found =
       std::ranges::find_if(all_names(), [&](const Names& names) { return task == names.task; });
-  if (found == all_names().end()) static_cast<void>(glue_task(task, {}));  // says which there are
+  if (found == all_names().end()) static_cast<void>(glue_task(task, {}));  // throws with the list of tasks
   return *found;
 }
 
@@ -57,7 +57,7 @@ bool counts_in_average(const std::string& task) { return task != "wnli"; }
 std::vector<GlueTest> glue_tests(const std::string& name, const std::filesystem::path& data) {
   const std::string folder = glue_folder(name);
   Task task = glue_task(name, data / folder);
-  if (name == "cola") {  // its test file has a header, which the others lack
+  if (name == "cola") {  // its test file has a header, unlike the others
     task.header = true;
     task.text = {"sentence"};
   }

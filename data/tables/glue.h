@@ -8,36 +8,36 @@
 
 namespace comera::data {
 
-// What the benchmark GLUE (Wang et al., 2019) says of its tasks beyond their files' columns
+// Facts about the tasks of the GLUE benchmark (Wang et al., 2019) beyond their files' columns
 // (data/tasks/task.h).
 
-// All tasks, those with the most examples first.
+// All tasks, those with the most training examples first.
 const std::vector<std::string>& glue_tasks_by_size();
 
-// The folder of a task's files in the official archive: "SST-2". UsageError for a name that is none.
+// The folder of a task's files in the official archive: "SST-2". UsageError for an unknown name.
 std::string glue_folder(const std::string& task);
 
-// The numbers that are published of a task; its score is their mean.
+// A published score of a task; the task's score is the mean of these.
 struct GlueNumber {
   std::string set;  // of the validation sets
   TaskMetric metric = TaskMetric::accuracy;
 };
 std::vector<GlueNumber> glue_numbers(const std::string& task);
 
-// Whether it has fewer than 10,000 training examples, so that a few passes over them are few steps.
+// Whether the task has fewer than 10,000 training examples, so that a few epochs are few steps.
 bool has_few_examples(const std::string& task);
 
-// WNLI's validation and training sets contradict each other, and it is left out of averages.
+// False for WNLI, whose validation and training sets contradict each other: it is left out of averages.
 bool counts_in_average(const std::string& task);
 
-// A test set without answers, and the file that the benchmark's server wants for it: a header, and for each
+// A test set without answers, and the file that the benchmark's server expects for it: a header, and for each
 // row its index and the prediction.
 struct GlueTest {
   std::filesystem::path file;
-  Task task;               // how its texts are read
+  Task task;               // how to read its texts
   std::string submission;  // "MNLI-m.tsv"
 };
-// Those whose files are in the folder with all tasks' folders. The diagnostic set AX belongs to MNLI.
+// The test sets whose files exist in the folder of all tasks' folders. The diagnostic set AX belongs to MNLI.
 std::vector<GlueTest> glue_tests(const std::string& task, const std::filesystem::path& data);
 
 }  // namespace comera::data

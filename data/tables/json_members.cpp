@@ -9,7 +9,7 @@ namespace comera::data {
 
 namespace {
 
-// One object's members, in the order in which they stand.
+// One object's members, in order.
 class Members {
  public:
   Members(std::string_view json, const std::vector<std::string>& wanted,
@@ -110,7 +110,7 @@ JsonResult read_json_members(std::string_view json, const std::vector<std::strin
   values.assign(wanted.size(), std::nullopt);
   kinds.assign(wanted.size(), FieldKind::absent);
   const JsonResult result = Members(json, wanted, values, kinds, names).read();
-  // A name that is wanted again has its first place's value.
+  // A repeated name has the value of its first occurrence.
   for (std::size_t i = 1; i < wanted.size(); ++i) {
     const auto first =
         static_cast<std::size_t>(std::find(wanted.begin(), wanted.end(), wanted[i]) - wanted.begin());

@@ -53,7 +53,7 @@ LineReader::Result JsonRecords::next_line(std::string& record) {
   return found;
 }
 
-// Past what stands between two values, and the brackets of the list.
+// Skips separators between two values, and the brackets of the list.
 bool JsonRecords::find_value(char& first) {
   while (lines_.take(first)) {
     if (is_json_space(first) || (in_list_ && first == ',')) continue;

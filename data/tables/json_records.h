@@ -8,23 +8,23 @@
 
 namespace comera::data {
 
-// Whether an object that begins in this line continues in the next one where the syntax allows it: behind a
-// bracket, a comma or a colon. A line that was cut ends elsewhere, as a rule.
+// Whether an object that begins in this line continues in the next one, where the syntax allows it: after a
+// bracket, a comma or a colon. A truncated line usually ends elsewhere.
 bool goes_on(std::string_view line);
 
-// The values of a file of JSON, one after another: one per line, the elements of one list, or values that
-// span lines, as pretty printers write them. Told by the file's beginning. Of lists, and of values that span
-// lines, only the brackets are looked at. Memory: the longest value that is accepted.
+// The values of a JSON file, one after another: one per line, the elements of one list, or values that span
+// lines, as pretty printers write them. The file's beginning decides. In lists, and in values that span
+// lines, only the brackets are examined. Memory: the longest accepted value.
 class JsonRecords {
  public:
-  // lines: at its beginning, and must outlive this.
+  // lines: positioned at its beginning; must outlive this.
   JsonRecords(LineReader& lines, std::int64_t longest) : lines_(lines), longest_(longest) {}
 
-  // The next value; too_long leaves `record` empty. A value that the file's end cuts is given as far as it
-  // goes, and so is, as one that is empty, the end of a list that does not end. Errors: LineReader's.
+  // The next value; too_long leaves `record` empty. A value truncated by the end of the file is delivered as
+  // far as it goes; an unterminated list ends with an empty value. Errors: LineReader's.
   LineReader::Result next(std::string& record);
 
-  // Of the value read last: the line where it begins, from 1, and its size.
+  // The line where the last value begins, from 1, and its size.
   std::int64_t line() const { return line_; }
   std::int64_t bytes() const { return bytes_; }
 

@@ -56,7 +56,7 @@ bool JsonScanner::four_digits(std::uint32_t& unit) {
   return true;
 }
 
-// Behind the backslash.
+// Called after the backslash.
 bool JsonScanner::escape(std::string* text, bool& lone) {
   constexpr std::string_view names = "\"\\/bfnrt", characters = "\"\\/\b\f\n\r\t";
   if (at_end()) return false;
@@ -132,9 +132,9 @@ std::string_view JsonScanner::scalar() {
 }
 
 bool JsonScanner::value() {
-  std::string open;  // the brackets that have to be closed, innermost last
+  std::string open;  // the open brackets, innermost last
   bool lone = false;
-  // Before the colon of a member, whose name comes first.
+  // Skips the name of a member, up to the colon.
   const auto name = [&] {
     blanks();
     if (!string(nullptr, lone)) return false;
@@ -155,7 +155,7 @@ bool JsonScanner::value() {
     } else if (c == '"' ? !string(nullptr, lone) : scalar().empty()) {
       return false;
     }
-    // Behind a value: the list or object continues or ends.
+    // After a value: the list or object continues or ends.
     for (;;) {
       if (open.empty()) return true;
       blanks();

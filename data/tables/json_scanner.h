@@ -7,9 +7,9 @@
 
 namespace comera::data {
 
-// Goes through JSON as Python's json.loads takes it: RFC 8259, and NaN, Infinity, -Infinity and escapes of
-// lone surrogates besides. Each function begins where the one before ended; after one that says false the
-// place means nothing. Nesting takes a byte a level, and no stack.
+// Scans JSON as Python's json.loads accepts it: RFC 8259, plus NaN, Infinity, -Infinity and escapes of lone
+// surrogates. Each function continues where the previous one ended; after one returns false, the position is
+// undefined. Nesting takes a byte per level, and no stack.
 class JsonScanner {
  public:
   // The text must outlive this, and be well-formed UTF-8.
@@ -19,14 +19,14 @@ class JsonScanner {
   // The next character; 0 at the end.
   char next() const { return at_end() ? '\0' : text_[at_]; }
   void blanks();
-  // Past the character, if it is the next one.
+  // Skips the character, if it is the next one.
   bool skip(char c);
-  // Past any value; false if there is none that is whole.
+  // Skips any value; false if there is no complete one.
   bool value();
-  // A number, true, false, null, NaN, Infinity or -Infinity as it is written; empty if there is none.
+  // A number, true, false, null, NaN, Infinity or -Infinity as written; empty if there is none.
   std::string_view scalar();
-  // Past a string, whose text replaces that of `text`, unless that is null. lone becomes true if it holds
-  // half a surrogate pair, in whose place U+FFFD stands.
+  // Skips a string and stores its text in `text`, unless that is null. lone becomes true if it contains half
+  // a surrogate pair, which is replaced by U+FFFD.
   bool string(std::string* text, bool& lone);
 
  private:

@@ -18,15 +18,15 @@ class UnreadableFile : public Error {
   using Error::Error;
 };
 
-// A file whose compressed data is broken: truncated or with a wrong checksum.
+// A file with broken compressed data: truncated or with a wrong checksum.
 class DamagedFile : public Error {
  public:
   using Error::Error;
 };
 
-// The lines of a text file, plain or gzip-compressed (told by its content), or its bytes. A UTF-8 byte-order
-// mark at the start and a carriage return before a line end are left out. Memory: 64 KiB, and the longest
-// line that is accepted.
+// The lines of a text file, plain or gzip-compressed (detected by content), or its bytes. A UTF-8 byte-order
+// mark at the start and a carriage return before a line end are removed. Memory: 64 KiB, and the longest
+// accepted line.
 class LineReader {
  public:
   static constexpr std::int64_t default_longest = std::int64_t{16} << 20;
@@ -36,17 +36,17 @@ class LineReader {
 
   enum class Result : std::uint8_t {
     line,
-    too_long,  // longer than `longest` bytes; it was passed without being kept, `line` is empty
+    too_long,  // longer than `longest` bytes; it was skipped, and `line` is empty
     end,
   };
   // The next line without its line end. DamagedFile for a broken gzip file (storage/input_file.h), which
-  // names the line, after the lines before the damage; UnreadableFile if the system fails to read.
+  // names the line, after the lines before the damage; UnreadableFile if reading fails.
   Result next(std::string& line);
 
-  // What comes next, without taking it: 16 KiB at the file's beginning, later at least a byte; empty at the
-  // end. Fails as next() does.
+  // The coming bytes, without consuming them: 16 KiB at the file's beginning, later at least a byte; empty at
+  // the end. Fails like next().
   std::string_view ahead();
-  // The next byte, line ends included; false at the end. Fails as next() does.
+  // The next byte, including line ends; false at the end. Fails like next().
   bool take(char& byte) {
     if (begin_ == end_ && !refill()) return false;
     byte = buffer_[begin_++];
@@ -54,11 +54,11 @@ class LineReader {
     return true;
   }
 
-  // Of the line read last, from 1; of bytes, how many lines have ended.
+  // The number of the last line, from 1; after take(), the number of completed lines.
   std::int64_t number() const { return number_; }
-  // Of the line read last, too long or not, without its end.
+  // The size of the last line, too long or not, without its end.
   std::int64_t bytes() const { return bytes_; }
-  // Bytes of the file as it lies on the disk that have not been read yet.
+  // Bytes of the file on disk that have not been read yet.
   std::int64_t unread() const;
   const std::filesystem::path& path() const { return path_; }
 
@@ -69,7 +69,7 @@ class LineReader {
   std::int64_t longest_;
   storage::InputFile file_;
   std::vector<char> buffer_;
-  std::size_t begin_ = 0, end_ = 0;  // of what is left of the buffer
+  std::size_t begin_ = 0, end_ = 0;  // of the rest of the buffer
   std::int64_t number_ = 0;
   std::int64_t bytes_ = 0;
   bool begun_ = false;

@@ -28,7 +28,7 @@ TableCorpus::TableCorpus(TableCorpusOptions options) : options_(std::move(option
       if (found == columns.end()) columns.push_back(name);
     }
   }
-  // A filter without its column would keep or drop everything in silence.
+  // A filter without its column would silently keep or drop everything.
   const bool required = options_.language_column || !options_.languages.empty();
   const std::string language = options_.language_column.value_or("language");
   const auto found = std::ranges::find(columns, language);
@@ -46,7 +46,7 @@ void TableCorpus::pass_over(const char* reason, std::int64_t bytes, const std::s
   counts_.note(note);
 }
 
-// If objects lack the columns, the file is counted; if its rows are at fault, they are.
+// If objects lack the columns, the file is counted; if its rows are malformed, the rows are.
 void TableCorpus::pass_over_unsuitable(const std::string& note) {
   const bool rows_failed = table_ && !table_->counts().skipped.empty();
   const bool lacks_columns = rows_failed && table_->counts().skipped.size() == 1 &&
@@ -56,7 +56,7 @@ void TableCorpus::pass_over_unsuitable(const std::string& note) {
   table_.reset();
 }
 
-// Does what may find the table unsuitable, damaged or unreadable; false if it was.
+// Runs work that may find the table unsuitable, damaged or unreadable; false if it did.
 template <class Work>
 bool TableCorpus::guarded(Work&& work) {
   try {

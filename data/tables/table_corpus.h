@@ -14,26 +14,26 @@ namespace comera::data {
 
 struct TableCorpusOptions {
   std::vector<std::filesystem::path>
-      inputs;  // folders or files; a file that is named is read whatever its suffix
-  // Each list of columns makes one document of a row: its fields that are not empty, a line end between them.
+      inputs;  // folders or files; a file given by name is read whatever its suffix
+  // Each list of columns makes one document of a row: its non-empty fields, separated by line ends.
   std::vector<std::vector<std::string>> documents;
   TableFormat format = TableFormat::automatic;
-  bool header = true;                          // of TSV and CSV; see TableOptions
-  std::optional<std::string> language_column;  // not given: "language", if the table has it
-  std::vector<std::string> languages;          // rows with these only; empty: all
+  bool header = true;                          // for TSV and CSV; see TableOptions
+  std::optional<std::string> language_column;  // if absent: "language", if the table has it
+  std::vector<std::string> languages;          // only rows with these; empty: all
   std::int64_t min_bytes = 1;                  // of a document
   std::int64_t max_bytes = 1 << 20;
 };
 
-// Documents from the rows of tables (TSV, CSV, JSON, plain text; plain or gzip), in the order of FileWalk.
-// A table that is named and unsuitable (a column is missing or doubled, no row is whole, it cannot be read)
-// is an Error. One that was found in a folder is counted: "other suffix", "other columns" (unsuitable, or no
-// object has them), "malformed table" (an unreadable header, a quote that never ends), "unreadable"; of one
-// without a whole row for other reasons, its rows. A damaged gzip file gives what could be read of it, and
-// what is left of it is counted as "damaged file". The counts' notes name these files, and every file that
-// had malformed rows, which are counted by TableReader's reasons. A JSON null is an empty field. Documents
-// are dropped as "other language", "empty", "too small", "too large" or "duplicate". Memory: that of
-// FileWalk, one row, and the hashes of the documents so far.
+// Documents from the rows of tables (TSV, CSV, JSON, plain text; plain or gzip), in the order of FileWalk. A
+// table given by name that is unsuitable (a missing or duplicate column, no well-formed row, unreadable) is
+// an Error. One found in a folder is counted instead: "other suffix", "other columns" (unsuitable, or no
+// object has them), "malformed table" (an unreadable header, an unterminated quote), "unreadable"; if it
+// lacks a well-formed row for other reasons, its rows are counted. The readable part of a damaged gzip file
+// is used, and the rest is counted as "damaged file". The counts' notes name these files, and every file with
+// malformed rows, which are counted by TableReader's reasons. A JSON null is an empty field. Documents are
+// dropped as "other language", "empty", "too small", "too large" or "duplicate". Memory: that of FileWalk,
+// one row, and the hashes of the documents so far.
 class TableCorpus : public DocumentSource {
  public:
   // UsageError if an input does not exist or no column is given.
@@ -64,8 +64,8 @@ class TableCorpus : public DocumentSource {
   CorpusCounts counts_;
 };
 
-// Whether a file in a folder is taken for a table: its name says a format (format_of), or begins with part-
-// and a digit, as distributed writers call their parts.
+// Whether a file in a folder counts as a table: its name indicates a format (format_of), or begins with part-
+// and a digit, as distributed writers name their parts.
 bool is_table_name(const std::filesystem::path& path);
 
 }  // namespace comera::data

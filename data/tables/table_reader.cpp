@@ -28,8 +28,8 @@ void split_tsv(const std::string& record, std::vector<std::string>& fields) {
   }
 }
 
-// Fields between commas. A field that begins with a quote ends at the next quote that is not doubled; what
-// follows it up to the comma is kept as it is.
+// Splits at commas. A field that begins with a quote ends at the next quote that is not doubled; text after
+// it up to the comma is kept as it is.
 void split_csv(const std::string& record, std::vector<std::string>& fields) {
   std::string field;
   bool quoted = false;
@@ -144,7 +144,7 @@ std::string TableReader::set_format(const char* format) const {
                                   : fmt::format("set {} = \"{}\"", option, format);
 }
 
-// A table that nothing says is one would be taken for text, its columns' marks and numbers included.
+// A table without any indication of its format would be read as text, including its separators and numbers.
 void TableReader::refuse_hidden_header(std::string_view beginning) const {
   const std::size_t end = beginning.find_first_of("\r\n");
   if (!options_.header || options_.columns.empty() || end == std::string_view::npos) return;
@@ -260,7 +260,7 @@ void TableReader::read_header() {
   pending_ = !options_.header || format_ == TableFormat::jsonl;
 }
 
-// A single column is often a file of another format than its name says.
+// A single column often means that the file's format differs from its name.
 std::string TableReader::how_read() const {
   const char* as = format_ == TableFormat::tsv   ? "TSV (fields between tabs)"
                    : format_ == TableFormat::csv ? "CSV (fields between commas)"
@@ -297,7 +297,7 @@ bool TableReader::take_fields(TableRow& row) {
   }
   for (std::size_t i = 0; i < wanted_.size(); ++i)
     if (places_[i] >= 0)
-      row.fields[i] = fields_[places_[i]];  // not moved: a column may be wanted twice
+      row.fields[i] = fields_[places_[i]];  // not moved: a column may be requested twice
     else
       row.fields[i].reset();
   for (std::size_t i = 0; i < wanted_.size(); ++i)

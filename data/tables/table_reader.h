@@ -14,41 +14,40 @@
 
 namespace comera::data {
 
-// A table that lacks a wanted column or has it twice, or of whose rows none is whole.
+// A table with a missing or duplicate wanted column, or without any well-formed row.
 class UnsuitableTable : public Error {
  public:
   using Error::Error;
 };
 
 enum class TableFormat : std::uint8_t {
-  automatic,  // by the name (format_of), or else by the content: JSON objects, or text
-  tsv,        // fields between tabs; quotes mean nothing, as in GLUE
-  csv,        // fields between commas, quoted as in RFC 4180; a quoted field may span lines
-  jsonl,      // one JSON object per line, one list of objects, or objects that span lines; a column is a
-              // member of an object
-  text,       // one column, "text": each line is a row
+  automatic,  // by name (format_of), otherwise by content: JSON objects, or text
+  tsv,        // tab-separated; quotes have no meaning, as in GLUE
+  csv,        // comma-separated, quoted as in RFC 4180; a quoted field may span lines
+  jsonl,  // one JSON object per line, one list of objects, or objects that span lines; columns are members
+  text,   // one column, "text": each line is a row
 };
 
 struct TableOptions {
   TableFormat format = TableFormat::automatic;
-  bool header = true;                      // of TSV and CSV; without one the columns are called 1, 2, 3, …
-  std::vector<std::string> columns = {};   // wanted, some perhaps twice; every row has them
-  std::vector<std::string> optional = {};  // wanted if the file has them
+  bool header = true;  // for TSV and CSV; without a header the columns are called 1, 2, 3, …
+  std::vector<std::string> columns = {};   // wanted, possibly repeated; every row must have them
+  std::vector<std::string> optional = {};  // wanted if present
   std::int64_t longest_row = LineReader::default_longest;  // bytes
   bool nulls =
-      false;  // a JSON null in one of `columns` is given as an absent field, rather than the row left out
-  std::string format_option = "task.format";  // what sets the format, for messages
+      false;  // a JSON null in one of `columns` is an absent field instead of a reason to skip the row
+  std::string format_option = "task.format";  // the option that sets the format, for messages
 };
 
 struct TableRow {
   std::int64_t line = 0;                           // where it begins, from 1
   std::vector<std::optional<std::string>> fields;  // of columns, then of optional
-  std::vector<FieldKind> kinds;                    // of fields; of formats but JSON, text or absent
+  std::vector<FieldKind> kinds;                    // of fields; in formats other than JSON, text or absent
 };
 
-// How many rows were given, and how many were passed over for which reason: "too long", "NUL byte", "invalid
-// UTF-8", "wrong number of fields", "not a JSON object", "missing field", "null field", "doubled field",
-// "field is not text", "lone surrogate".
+// The number of rows delivered, and of rows skipped by reason: "too long", "NUL byte", "invalid UTF-8",
+// "wrong number of fields", "not a JSON object", "missing field", "null field", "doubled field", "field is
+// not text", "lone surrogate".
 struct TableCounts {
   struct Skipped {
     std::int64_t rows = 0;
@@ -66,28 +65,27 @@ struct TableCounts {
 // line 9)". Empty if none were.
 std::string describe_skipped(const std::filesystem::path& file, const TableCounts& counts);
 
-// The rows of a TSV, CSV, JSONL or text file, plain or gzip-compressed, read in a stream. Fields are
-// well-formed UTF-8 without NUL. Blank lines are no rows, save those inside a quoted field. JSON numbers and
-// truth values are given as they are written, lists of texts with a space between them; null and NaN are
-// absent fields (json_members.h).
+// The rows of a TSV, CSV, JSONL or text file, plain or gzip-compressed, read as a stream. Fields are
+// well-formed UTF-8 without NUL. Blank lines are not rows, except inside a quoted field. JSON numbers and
+// truth values are given as written, lists of texts joined by spaces; null and NaN are absent fields
+// (json_members.h).
 class TableReader {
  public:
-  // Error if the file cannot be read, UnsuitableTable if it is no table of UTF-8 text, is of another format
-  // than its name says, lacks one of `columns` or has it twice (TSV, CSV).
+  // Error if the file cannot be read; UnsuitableTable if it is not a table of UTF-8 text, is of another
+  // format than its name indicates, or has a missing or duplicate column of `columns` (TSV, CSV).
   TableReader(const std::filesystem::path& path, TableOptions options);
 
-  // False at the end. Rows that are malformed are passed over and counted. Error if the file is damaged
-  // (DamagedFile), a quoted field never ends, or, at the end, rows were found but none was whole
-  // (UnsuitableTable).
+  // False at the end. Malformed rows are skipped and counted. Error if the file is damaged (DamagedFile), a
+  // quoted field is unterminated, or, at the end, all rows were malformed (UnsuitableTable).
   bool next(TableRow& row);
 
   const TableCounts& counts() const { return counts_; }
-  // Bytes that no row holds if reading ended with an Error: what had been read of one, and of the file as it
-  // lies on the disk what had not been read.
+  // Bytes that no row contains if reading ended with an Error: the partial row, and the unread bytes of the
+  // file on disk.
   std::int64_t lost() const { return lines_.unread() + static_cast<std::int64_t>(record_.size()); }
   const std::filesystem::path& path() const { return lines_.path(); }
   TableFormat format() const { return format_; }
-  // Names from the header; of JSONL, the members of the first object; "1", "2", … without a header.
+  // Names from the header; for JSONL, the members of the first object; "1", "2", … without a header.
   const std::vector<std::string>& columns() const { return header_; }
 
  private:
@@ -115,15 +113,15 @@ class TableReader {
   std::string record_, line_;
   std::int64_t record_line_ = 0;
   std::int64_t record_bytes_ = 0;
-  bool pending_ = false;  // record_ holds the first row already
+  bool pending_ = false;  // record_ contains the first row already
   std::vector<std::string> fields_;
   TableCounts counts_;
 };
 
-// The format that a file's name says, in capital or small letters: .tsv .tab, .csv, .jsonl .json .ndjson,
-// .txt .text; .gz may follow, and the number of a rotated file. `automatic` if it says none.
+// The format indicated by a file's name, in upper or lower case: .tsv .tab, .csv, .jsonl .json .ndjson, .txt
+// .text; .gz may follow, and the number of a rotated file. `automatic` if there is none.
 TableFormat format_of(const std::filesystem::path& path);
-// The format of a file: by its name, or else by its content, as TableReader reads it. Errors: TableReader's.
+// The format of a file: by name, otherwise by content, as in TableReader. Errors: TableReader's.
 TableFormat found_format_of(const std::filesystem::path& path);
 
 }  // namespace comera::data

@@ -10,18 +10,18 @@
 
 namespace comera::data {
 
-// What a model that knows nothing, or only how often each piece occurs, would score: cross-entropies in nats
-// per target, to hold a training loss against.
+// The cross-entropy, in nats per target, of a model that knows nothing and of one that knows only piece
+// frequencies: baselines for a training loss.
 struct Baselines {
   double uniform = 0;  // ln of the vocabulary, without a TTM's padding rows
-  double unigram = 0;  // of the masked targets under the training split's frequencies
+  double unigram = 0;  // of the masked targets, with the piece frequencies of the training split
   std::int64_t targets = 0;
 };
 
 // Piece frequencies of a split, with one added to each count.
 class UnigramModel {
  public:
-  // Reads the shards once, in a stream.
+  // Reads the shards once, as a stream.
   explicit UnigramModel(const ShardSet& shards);
   explicit UnigramModel(const SequenceSet& sequences);
   // −ln p(id).
@@ -36,7 +36,7 @@ class UnigramModel {
 
 // Adds the batch's targets to the means.
 void add_to_baselines(const UnigramModel& model, const Batch& batch, Baselines& baselines);
-// Of the whole pass of a loader in one-pass mode, which is at its end afterwards.
+// Over the whole pass of a loader in one-pass mode, which is at its end afterwards.
 Baselines held_out_baselines(const UnigramModel& model, Loader& held_out);
 
 }  // namespace comera::data

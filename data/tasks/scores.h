@@ -8,7 +8,7 @@
 
 namespace comera::data {
 
-// How good predictions are on one set of examples. What does not belong to the kind of task is 0.
+// The quality of predictions on one set of examples. Scores of another kind of task are 0.
 struct TaskScores {
   std::string set;
   TaskKind kind = TaskKind::classification;
@@ -17,8 +17,8 @@ struct TaskScores {
 
   double accuracy = 0;
   double standard_error = 0;  // of the accuracy: √(a (1 − a) / examples)
-  double majority = 0;        // share of the most frequent class: what guessing it would score
-  double f1 = 0;              // of class 1 when there are two classes, else the mean over the classes
+  double majority = 0;        // share of the most frequent class: the accuracy of always predicting it
+  double f1 = 0;              // for class 1 of two classes, else the mean over the classes
   double matthews = 0;        // correlation coefficient; R_K (Gorodkin, 2004) for more than two classes
 
   double pearson = 0;
@@ -27,13 +27,13 @@ struct TaskScores {
   double value(TaskMetric metric) const;
 };
 
-// logits: examples x classes. labels: of each example.
+// logits: examples x classes. labels: one per example.
 TaskScores classification_scores(std::span<const double> logits, std::span<const std::int32_t> labels,
                                  std::int64_t classes);
 // 0 for a correlation of constant values.
 TaskScores regression_scores(std::span<const double> predictions, std::span<const float> scores);
 
-// Of outputs that are not finite, which say nothing: every number is NaN.
+// For non-finite outputs: every score is NaN.
 TaskScores unknown_scores(TaskKind kind, std::int64_t examples);
 
 // One line: "dev_matched: accuracy 61.23 % ± 0.49 (majority 35.45 %), loss 0.8721, F1 60.10 %, 9815

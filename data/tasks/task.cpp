@@ -13,7 +13,7 @@ const std::vector<Task>& tasks() {
   const auto classes = TaskKind::classification;
   const std::vector<std::string> entailment = {"entailment", "not_entailment"}, binary = {"0", "1"};
   static const std::vector<Task> all = {
-      // CoLA alone has no header: source, label, the author's mark, sentence.
+      // Only CoLA has no header: source, label, the author's mark, sentence.
       {.name = "cola",
        .kind = classes,
        .metric = matthews,

@@ -11,13 +11,13 @@ namespace comera::data {
 
 enum class TaskKind : std::uint8_t { classification, regression };
 
-// What one number says how good a model is; larger is better.
+// The score that measures a model's quality; larger is better.
 enum class TaskMetric : std::uint8_t { accuracy, f1, matthews, pearson, spearman };
 std::string_view name_of(TaskMetric metric);
-// Whether it scores numbers; the others score classes.
+// Whether it is for a regression; the others are for classification.
 bool is_of_regression(TaskMetric metric);
 
-// Where the examples of a task are and what they look like.
+// The location and columns of a task's examples.
 struct Task {
   struct Set {
     std::string name;  // of the file, for reports: "dev_matched"
@@ -30,7 +30,7 @@ struct Task {
   std::vector<std::string> text = {};  // one or two columns
   std::string label = {};              // column
   std::vector<std::string> labels =
-      {};  // names of the classes in the order of their numbers; empty: as they come
+      {};  // class names in the order of their indices; empty: determined from the data
   TableFormat format = TableFormat::automatic;
   bool header = true;
   std::vector<Set> train = {}, validation = {};
@@ -40,8 +40,8 @@ struct Task {
 // "wnli".
 std::vector<std::string> glue_tasks();
 
-// A GLUE task (Wang et al., 2019) in the folder where its official TSV files lie. UsageError for a name that
-// is none of them. Files are not opened.
+// A GLUE task (Wang et al., 2019) in the folder with its official TSV files. UsageError for an unknown name.
+// Files are not opened.
 Task glue_task(const std::string& name, const std::filesystem::path& folder);
 
 }  // namespace comera::data

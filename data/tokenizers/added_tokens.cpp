@@ -50,7 +50,7 @@ const TokenFinder::Pattern* TokenFinder::longest_at(std::string_view text) const
   const auto first = static_cast<unsigned char>(text[0]);
   std::size_t low = first_byte_[first], high = first_byte_[first + 1];
   const Pattern* found = nullptr;
-  // Those of patterns_[low, high) share the first `length` bytes with the text.
+  // patterns_[low, high) share the first `length` bytes with the text.
   for (std::size_t length = 1; low < high; ++length) {
     if (patterns_[low].text.size() == length) found = &patterns_[low++];
     if (length == text.size()) break;

@@ -8,28 +8,29 @@
 
 namespace comera::data {
 
-// A token that was added to a tokenizer: text that is found before all others and becomes one id, as in
-// Hugging Face's tokenizers.
+// A token added to a tokenizer: text that is found before all others and becomes one id, as in Hugging Face's
+// tokenizers.
 struct AddedToken {
   std::int32_t id = 0;
   std::string content;
   bool special = false;
-  bool single_word = false;  // only where no word character touches it
-  bool lstrip = false;       // takes the white space before it
-  bool rstrip = false;       // takes the white space behind it
-  bool normalized = false;   // is looked for in normalised text, normalised itself
+  bool single_word = false;  // only between non-word characters
+  bool lstrip = false;       // includes the white space before it
+  bool rstrip = false;       // includes the white space after it
+  bool normalized = false;   // is searched in normalised text, in normalised form
   friend bool operator==(const AddedToken&, const AddedToken&) = default;
 };
 
-// Finds added tokens in text: the leftmost first, of those that begin at one place the longest. One that
-// begins in the white space that the token before it took is found all the same, as in tokenizers 0.23.
+// Finds added tokens in text: leftmost first, and longest at the same position. A token that begins in white
+// space included by the previous token is still found, as in tokenizers 0.23.
 class TokenFinder {
  public:
-  // A token that is found in text by another text than its content. Of equal texts the first one counts.
+  // Adds a token that is found in text by another text than its content. For equal texts, the first one
+  // counts.
   void add(const AddedToken& token, std::string text);
   bool empty() const { return patterns_.empty(); }
 
-  // Calls visit_text with the parts of the text between tokens, and visit_token with the ids of those, in
+  // Calls visit_text with the parts of the text between tokens, and visit_token with the tokens' ids, in
   // order.
   template <class VisitText, class VisitToken>
   void split(std::string_view text, VisitText&& visit_text, VisitToken&& visit_token) const {
@@ -52,10 +53,10 @@ class TokenFinder {
   };
   struct Match {
     const AddedToken* token = nullptr;
-    std::size_t begin = 0, end = 0;  // with the white space that it takes
+    std::size_t begin = 0, end = 0;  // including white space
     std::size_t next = 0;            // where to look for the next one
   };
-  // The first at or behind `from`; it takes no white space before `done`.
+  // The first token at or after `from`; it includes no white space before `done`.
   Match find(std::string_view text, std::size_t from, std::size_t done) const;
   const Pattern* longest_at(std::string_view text) const;
 

@@ -23,21 +23,21 @@ bool has_letter(std::string_view text) {
   return false;
 }
 
-// Whether two texts, one before the other, meet within a word.
+// Whether the boundary between two texts is within a word.
 bool touch(std::string_view before, std::string_view behind) {
   std::size_t at = 0;
   return !before.empty() && !behind.empty() && is_word_character(last_character(before)) &&
          is_word_character(next_character(behind, at));
 }
 
-// What a piece shows: special ones show their names.
+// The displayed text of a piece; special ones show their names.
 std::string shown(const Tokenizer& tokenizer, std::int32_t id) {
   std::string text = tokenizer.text(id).bytes;
   if (text.empty()) text.append(1, ' ').append(tokenizer.piece(id));
   return text;
 }
 
-// The line around place `at` of a sequence: what is before and behind it.
+// The line around position `at` of a sequence: the parts before and after it.
 MaskedText line_around(const Tokenizer& tokenizer, std::span<const std::int32_t> ids, std::size_t at) {
   std::string before, behind;
   for (std::size_t i = at; i-- > 1;) {
@@ -82,7 +82,7 @@ std::optional<HiddenPiece> hide_piece(const Tokenizer& tokenizer, std::span<cons
   const std::size_t place = (*places)[storage::mix64(key) % places->size()];
   HiddenPiece hidden{.text = line_around(tokenizer, ids, place), .truth = ids[place]};
   MaskedText& text = hidden.text;
-  // As it would be written: a word's one space stands before the mark.
+  // As it would be written: a word's one space comes before the mark.
   const std::string& truth = texts[place];
   if (truth.size() > 1 && truth[0] == ' ' && truth[1] != ' ') {
     text.parts[0] += ' ';

@@ -88,7 +88,7 @@ Tokenizer Tokenizer::from_bytes(std::string bytes, const std::string& name) {
   return tokenizer;
 }
 
-// Given names or known ones first, then new ids behind the other pieces, in a fixed order.
+// Given or known names first, then new ids after the other pieces, in a fixed order.
 void Tokenizer::find_special(const SpecialNames& names, const std::string& name) {
   const std::int32_t size = vocabulary_;
   std::vector<std::string> missing;
@@ -123,7 +123,7 @@ void Tokenizer::find_special(const SpecialNames& names, const std::string& name)
                   name, fmt::join(missing, ", "), size, vocabulary_));
 }
 
-// Special ones first: of two that are found by one text, the first counts.
+// Special ones first: of two with the same text, the first counts.
 void Tokenizer::take_added(std::vector<AddedToken> tokens) {
   std::erase_if(tokens, [&](const AddedToken& token) { return special_.contains(token.id); });
   std::ranges::stable_sort(tokens, std::greater<>(), &AddedToken::special);
@@ -155,9 +155,8 @@ void Tokenizer::for_each_segment(std::string_view text, VisitText&& visit_text,
       visit_token);
 }
 
-// Cuts text where no piece can span the cut, so that the parts encode to what the whole would: short parts,
-// which occur again and again. U+2581 and NUL, which SentencePiece would turn into something else, come one
-// by one.
+// Cuts text where no piece can span the cut, so that the ids are the same: short parts, which occur
+// repeatedly. U+2581 and NUL, which SentencePiece would replace, are passed one by one.
 template <class Visit>
 void Tokenizer::for_each_part(std::string_view text, Visit&& visit) const {
   std::size_t begin = 0;
@@ -206,9 +205,9 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
 
 std::vector<std::int32_t> Tokenizer::encode_between(std::string_view part, bool piece_before,
                                                     bool piece_behind) const {
-  // Where text may be cut anyway, its ends change nothing.
+  // Where text may be cut, its ends have no effect.
   if (symbols_apart_ || part.empty()) return encode(part);
-  // Texts, and the added tokens between them, at which nothing is joined.
+  // Texts, and the added tokens between them; nothing is joined across these.
   struct Segment {
     std::string text;
     std::int32_t token = -1;
@@ -236,7 +235,7 @@ std::vector<std::int32_t> Tokenizer::encode_between(std::string_view part, bool 
 
 std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
   std::string text;
-  std::vector<std::int32_t> pieces;  // of the model, that are to be decoded together
+  std::vector<std::int32_t> pieces;  // of the model, to be decoded together
   const auto decode_pieces = [&] {
     if (pieces.empty()) return;
     const std::string decoded = model_->decode(pieces);

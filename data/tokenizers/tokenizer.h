@@ -18,7 +18,8 @@
 
 namespace comera::data {
 
-// Ids of the pieces that stand for no text. Text never encodes to them, even if it contains "[MASK]".
+// Ids of the special pieces, which represent no text. Text never encodes to them, even if it contains
+// "[MASK]".
 struct SpecialIds {
   std::int32_t pad = 0;
   std::int32_t unknown = 1;
@@ -32,12 +33,12 @@ struct SpecialIds {
   friend bool operator==(const SpecialIds&, const SpecialIds&) = default;
 };
 
-// The names of the special pieces; empty: one of those that such pieces usually have.
+// The names of the special pieces; empty: one of the usual names.
 struct SpecialNames {
   std::string pad, unknown, cls, separator, mask;
 };
 
-// What a tokenizer does with text, and where that comes from.
+// A tokenizer setting and its source.
 struct TokenizerSetting {
   std::string name, value, source;  // "lowercase", "true", "tokenizer_config.json: do_lower_case"
 };
@@ -45,21 +46,21 @@ struct TokenizerSetting {
 // A line for each, with its source.
 std::string described(const std::vector<TokenizerSetting>& settings);
 
-// Whether a vocab.txt that nothing else is known of is one of lower-cased text.
+// Whether a vocab.txt without further information is for lower-cased text.
 enum class LetterCase : std::uint8_t { guessed, lowered, kept };
 
-// A SentencePiece model, a WordPiece vocabulary (vocab.txt), or a tokenizer.json (tokenizer_json.h). One that
-// 'comera tokenizer' trained gives back exactly the text it was given: spaces, tabs, line ends and every
-// character of well-formed UTF-8. One made elsewhere is taken as it is: its special pieces may be called
-// [PAD] or <pad>, [CLS], <cls> or <s>, [SEP], <sep> or </s>, [MASK] or <mask>; those it lacks get ids behind
-// its pieces; and it may normalise text, which then does not come back exactly. notes() says so. Immutable,
-// and may be shared by threads.
+// A SentencePiece model, a WordPiece vocabulary (vocab.txt), or a tokenizer.json (tokenizer_json.h). One
+// trained by 'comera tokenizer' restores exactly the text it was given: spaces, tabs, line ends and every
+// character of well-formed UTF-8. Foreign ones are used as they are. Their special pieces may be called [PAD]
+// or <pad>, [CLS], <cls> or <s>, [SEP], <sep> or </s>, [MASK] or <mask>; missing ones get ids after all
+// pieces. They may normalise text, which is then not restored exactly; notes() says so. Immutable, and may be
+// shared by threads.
 class Tokenizer {
  public:
-  // Of a file, with what lies beside it and belongs to it, or of a folder (tokenizer_json.h). Error if it is
-  // none, or is truncated. UsageError for a letter case where the files say it themselves.
+  // From a file with its companions in the same folder, or from a folder (tokenizer_json.h). Error if it is
+  // not a tokenizer, or is truncated. UsageError for a letter case if the files define it themselves.
   static Tokenizer load(const std::filesystem::path& path, LetterCase letter_case = LetterCase::guessed);
-  // What bytes() gave. name: for messages. Error if they are none of them, or a truncated model.
+  // From the result of bytes(). name: for messages. Error if they are not a tokenizer, or a truncated model.
   static Tokenizer from_bytes(std::string bytes, const std::string& name);
 
   Tokenizer(Tokenizer&&) noexcept;
@@ -67,9 +68,9 @@ class Tokenizer {
   ~Tokenizer();
 
   std::vector<std::int32_t> encode(std::string_view text) const;
-  // Of a part of a text that has a piece before it, behind it or both, which are not given: what encode gives
-  // for the part where it stands, if that text has such a piece there. Of a WordPiece vocabulary, a word at
-  // the beginning goes on with the word before it. Of unigram models up to ties.
+  // Encodes a part of a text that has a piece before it, after it or both, which are not given: the result of
+  // encode for this part in its place, if that text has such a piece there. With a WordPiece vocabulary, a
+  // word at the beginning continues the word before it. With unigram models, up to ties.
   std::vector<std::int32_t> encode_between(std::string_view part, bool piece_before, bool piece_behind) const;
   // Error if an id is outside the vocabulary. Special pieces decode to nothing.
   std::string decode(std::span<const std::int32_t> ids) const;
@@ -78,18 +79,18 @@ class Tokenizer {
   std::string piece(std::int32_t id) const;
   PieceText text(std::int32_t id) const;
   const SpecialIds& special() const { return special_; }
-  // How many separators stand between two texts in one sequence: 2 for RoBERTa.
+  // The number of separators between two texts in one sequence: 2 for RoBERTa.
   int pair_separators() const { return pair_separators_; }
-  // Texts that become one id wherever they stand: not the special pieces, whose names are text like any
-  // other.
+  // Texts that become one id wherever they occur. Special pieces are not included: their names are ordinary
+  // text.
   const std::vector<AddedToken>& added_tokens() const { return added_tokens_; }
-  // Whether decode gives back what encode was given, judged by some awkward texts.
+  // Whether decode restores the input of encode, tested with some awkward texts.
   bool restores_text() const { return restores_text_; }
-  // What is unusual about the model, a sentence each.
+  // Unusual properties of the model, a sentence each.
   const std::vector<std::string>& notes() const { return notes_; }
-  // Of a tokenizer that was read from its files; empty if it comes from a checkpoint.
+  // For a tokenizer read from its files; empty if it comes from a checkpoint.
   const std::vector<TokenizerSetting>& settings() const { return settings_; }
-  // Of the file's bytes: shards carry it, so that they are not read with another tokenizer.
+  // Hash of the file's bytes: stored in shards, so that they are not read with another tokenizer.
   const std::string& hash() const { return hash_; }
   const std::string& bytes() const { return bytes_; }
   bool is_sentencepiece() const { return sentencepiece_; }
@@ -99,13 +100,13 @@ class Tokenizer {
   friend class Encoder;
   friend class TokenizerFiles;
   Tokenizer() = default;
-  // Parts between added tokens, of normalised text if some of those are looked for there.
+  // Visits the parts between added tokens, of normalised text if some tokens are searched there.
   template <class VisitText, class VisitToken>
   void for_each_segment(std::string_view text, VisitText&& visit_text, VisitToken&& visit_token) const;
   template <class Visit>
   void for_each_part(std::string_view text, Visit&& visit) const;
   void encode_part(std::string_view part, std::vector<std::int32_t>& ids) const;
-  // Special pieces that text has become, from there on, become unknown ones.
+  // Replaces special pieces produced from text, starting at `begin`, by unknown ones.
   void hide_special(std::vector<std::int32_t>& ids, std::size_t begin) const;
   void find_special(const SpecialNames& names, const std::string& name);
   void take_added(std::vector<AddedToken> tokens);
@@ -118,20 +119,20 @@ class Tokenizer {
   SpecialIds special_;
   std::int32_t vocabulary_ = 0;
   std::vector<AddedToken> added_tokens_;        // sorted by their ids
-  TokenFinder raw_tokens_, normalized_tokens_;  // those of them that are found in either text
-  std::map<std::int32_t, std::string> names_;   // of special pieces that the model does not have
+  TokenFinder raw_tokens_, normalized_tokens_;  // those found in raw and in normalised text
+  std::map<std::int32_t, std::string> names_;   // of special pieces missing in the model
   std::vector<std::string> notes_;
   std::vector<TokenizerSetting> settings_;
   int pair_separators_ = 1;
   bool restores_text_ = false;
   bool sentencepiece_ = false;
-  bool special_in_text_ = false;  // the model makes special pieces of their names in text
-  bool symbols_apart_ = false;    // U+2581 and NUL are encoded by themselves
+  bool special_in_text_ = false;  // the model converts special names in text to special pieces
+  bool symbols_apart_ = false;    // U+2581 and NUL are encoded separately
   Cuts cuts_{};
 };
 
-// Encodes as Tokenizer does, and remembers the words it has seen: several times as quick on real text. For
-// one thread. Memory: at most about 40 MB.
+// Encodes as Tokenizer does, with a cache of words: several times as fast on real text. For one thread.
+// Memory: at most about 40 MB.
 class Encoder {
  public:
   explicit Encoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
@@ -151,14 +152,14 @@ enum class TokenizerModel : std::uint8_t { bpe, unigram };
 
 struct TokenizerOptions {
   TokenizerModel model = TokenizerModel::bpe;
-  std::int32_t vocabulary = 16384;     // at most: a small corpus gives fewer pieces
-  std::int64_t max_bytes = 32 << 20;   // of text that training sees; whole documents, drawn by content hash
+  std::int32_t vocabulary = 16384;     // maximum: a small corpus gives fewer pieces
+  std::int64_t max_bytes = 32 << 20;   // of training text; whole documents, drawn by content hash
   double character_coverage = 0.9995;  // rarer characters become bytes
   std::function<void(std::int64_t documents, std::int64_t bytes)> progress = {};  // while documents are read
-  std::function<void()> read = {};  // when all of them are, and training begins, which takes longer
+  std::function<void()> read = {};  // called when all are read and training, the longer part, begins
 };
 
-// Trains on a sample of the source's documents that depends on their content only, not on their order.
+// Trains on a sample of the source's documents that depends only on their content, not on their order.
 // Memory: max_bytes while reading, then SentencePiece's own (about 10 times the sample for BPE, 20 for
 // unigram).
 Tokenizer train_tokenizer(DocumentSource& source, const TokenizerOptions& options);

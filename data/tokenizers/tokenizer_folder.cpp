@@ -20,7 +20,7 @@ namespace {
 
 using JsonValue = TokenizerJsonValue;
 
-constexpr std::int64_t largest_file = std::int64_t{256} << 20;  // some fifty times the largest in use
+constexpr std::int64_t largest_file = std::int64_t{256} << 20;  // about fifty times the largest in use
 
 bool is_there(const std::filesystem::path& path) {
   std::error_code code;
@@ -32,7 +32,7 @@ std::string read_file(const std::filesystem::path& path) {
       path, largest_file, "a tokenizer, a SentencePiece model, WordPiece's vocab.txt or a tokenizer.json");
 }
 
-// An object, or null if there is no such file.
+// An object, or null if the file does not exist.
 JsonValue read_object(const std::filesystem::path& path) {
   if (!is_there(path)) return nullptr;
   JsonValue json = storage::parse_json(read_file(path), path.string() + ":");
@@ -40,7 +40,7 @@ JsonValue read_object(const std::filesystem::path& path) {
   return json;
 }
 
-// The names by which transformers knows special tokens, in its order.
+// transformers' names of special tokens, in its order.
 constexpr const char* roles[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                  "pad_token", "cls_token", "mask_token"};
 
@@ -50,7 +50,7 @@ struct KnownClass {
   const char* name;
   Family kind;
 };
-// Classes of transformers, without "Fast" at their ends. Others have a tokenization of their own.
+// Class names in transformers, without "Fast" at the end. Other classes have their own tokenization.
 constexpr KnownClass known_classes[] = {
     {"BertTokenizer", Family::bert},        {"DistilBertTokenizer", Family::bert},
     {"ElectraTokenizer", Family::bert},     {"MobileBertTokenizer", Family::bert},
@@ -74,7 +74,7 @@ JsonValue token_object(const std::string& content, bool special) {
 
 }  // namespace
 
-// The files that say together what a tokenizer is.
+// The files that define a tokenizer together.
 class TokenizerFiles {
  public:
   TokenizerFiles(std::filesystem::path folder, LetterCase letter_case)
@@ -163,7 +163,7 @@ class TokenizerFiles {
     return finish(path.string(), std::move(bytes));
   }
 
-  // A tokenizer.json by itself: what lies beside it is not looked at.
+  // A tokenizer.json alone: files beside it are ignored.
   Tokenizer open_json_alone(const std::string& file_name) {
     refuse_letter_case_if_given();
     file_ = file_name;
@@ -188,7 +188,7 @@ class TokenizerFiles {
     return Tokenizer::from_bytes(read_file(folder_ / file_name), folder_ / file_name);
   }
 
-  // What else the folder says of it must be what it says itself.
+  // The folder's other settings must agree with the model.
   Tokenizer open_sentencepiece_alone() {
     Tokenizer tokenizer = alone("tokenizer.model");
     if (added_.is_object() && !added_.empty())
@@ -210,7 +210,7 @@ class TokenizerFiles {
   }
 
  private:
-  // What tokenizer_config.json calls the class; else what follows from the model's type.
+  // The class in tokenizer_config.json; otherwise derived from the model's type.
   std::string class_name() const {
     if (const JsonValue& name = member(config_, "tokenizer_class"); name.is_string())
       return name.get<std::string>();
@@ -273,7 +273,7 @@ class TokenizerFiles {
 
   static const char* text_of(bool value) { return value ? "true" : "false"; }
 
-  // What other versions of transformers make of them differs.
+  // Versions of transformers interpret these differently.
   void refuse_disputed_keys() const {
     const auto refuse = [&](const char* key) {
       throw Error(
@@ -347,7 +347,7 @@ class TokenizerFiles {
                  {"mask_token", "<mask>"}});
   }
 
-  // A merges.txt that was cut short leaves pieces that their own parts would make, and that no merge does.
+  // A truncated merges.txt leaves pieces that their parts would form, but that no merge makes.
   void require_whole_merges() const {
     const JsonValue& vocabulary = member(member(json_, "model"), "vocab");
     std::set<std::string> made;
@@ -374,7 +374,7 @@ class TokenizerFiles {
     return false;
   }
 
-  // transformers would put another one in the place of the file's.
+  // transformers would replace the file's by another one.
   void require_pre_tokenizer(const char* type) const {
     const JsonValue& found = member(member(json_, "pre_tokenizer"), "type");
     if (!found.is_null() && found != JsonValue(type))
@@ -384,7 +384,7 @@ class TokenizerFiles {
           (folder_ / file_).string(), shortened(found), class_name(), config_file_.string(), type));
   }
 
-  // tokenizer.json says what is done with text; the other files add tokens and names.
+  // tokenizer.json defines how text is processed; the other files add tokens and names.
   void take_settings_of_file() {
     const JsonValue &normalizer = member(json_, "normalizer"), &model = member(json_, "model");
     settings_ = {{"kind", content_of(member(model, "type")), file_}};
@@ -402,7 +402,7 @@ class TokenizerFiles {
     } else if (type == "RobertaProcessing") {
       pair_separators_ = 2;
     } else if (type == "TemplateProcessing") {
-      // [CLS] A [SEP] B [SEP], perhaps with another separator in the middle.
+      // [CLS] A [SEP] B [SEP], possibly with another separator in the middle.
       if (const JsonValue& pair = member(processor, "pair"); pair.is_array() && pair.size() == 6)
         pair_separators_ = 2;
     }
@@ -410,7 +410,7 @@ class TokenizerFiles {
       settings_.push_back({"separators in a pair", "2", file_ + ": post_processor"});
   }
 
-  // The name of a special token: of the files, or the class's.
+  // The name of a special token: from the files, or the class's default.
   std::string name_of(const char* role, const std::string& otherwise) const {
     const bool legacy = !config_.is_object() || !config_.contains("added_tokens_decoder");
     if (legacy)
@@ -419,7 +419,7 @@ class TokenizerFiles {
     return otherwise;
   }
 
-  // Added tokens and special ones, in the order and with the ids that transformers gives them.
+  // Added tokens and special ones, in transformers' order and with its ids.
   void take_tokens(const std::map<std::string, std::string>& defaults);
   std::vector<std::pair<std::optional<std::int64_t>, JsonValue>> listed_tokens() const;
   std::vector<JsonValue> extra_special_tokens() const;
@@ -451,7 +451,7 @@ class TokenizerFiles {
         capitals_ ? "one" : "none", capitals_ ? "--lower-case" : "--keep-case");
   }
 
-  // An export of ours has both files, and the model says more.
+  // Our exports have both files, and the model contains more.
   Tokenizer open_sentencepiece_json() {
     const std::filesystem::path model = folder_ / "tokenizer.model";
     if (!is_there(model)) refuse_sentencepiece_json((folder_ / file_).string());
@@ -469,7 +469,7 @@ class TokenizerFiles {
             (folder_ / file_).string(), part));
     return tokenizer;
   }
-  // Merges are written in two ways.
+  // Merges are written in two formats.
   static JsonValue with_merges_as_pairs(JsonValue part) {
     if (!member(part, "merges").is_array()) return part;
     for (JsonValue& merge : part["merges"])
@@ -495,11 +495,11 @@ class TokenizerFiles {
   std::filesystem::path config_file_;
   JsonValue config_, special_map_, added_;
   std::string file_;
-  JsonValue json_;  // what is made of all of them: a tokenizer.json
+  JsonValue json_;  // the combined result: a tokenizer.json
   std::vector<TokenizerSetting> settings_;
   int pair_separators_ = 1;
-  bool keeps_file_ = true;            // as what the tokenizer is, where it says all
-  std::vector<std::string> missing_;  // special tokens that were added behind the pieces
+  bool keeps_file_ = true;            // keeps the file itself, if it contains everything
+  std::vector<std::string> missing_;  // special tokens added after the pieces
 };
 
 std::vector<std::pair<std::optional<std::int64_t>, JsonValue>> TokenizerFiles::listed_tokens() const {
@@ -576,7 +576,7 @@ void TokenizerFiles::take_tokens(const std::map<std::string, std::string>& defau
       list.push_back(std::move(token));
     }
   };
-  if (defaults.empty())  // those of tokenizer.json itself first
+  if (defaults.empty())  // those of tokenizer.json first
     for (const JsonValue& token : member(json_, "added_tokens")) {
       const JsonValue& id = member(token, "id");
       add(token, id.is_number_unsigned() ? std::optional(id.get<std::int64_t>()) : std::nullopt,
@@ -614,8 +614,8 @@ Tokenizer TokenizerFiles::finish(const std::string& name, std::string bytes) {
     return Tokenizer::from_bytes(json_.dump(-1, ' ', false, JsonValue::error_handler_t::replace), name);
   };
   Tokenizer tokenizer = made();
-  // Where the file by itself gives the same ids, shards that were made with it are this one's too; where it
-  // says all of this, it is kept as it is.
+  // If the file alone gives the same ids, shards made with it are compatible; if it contains everything, it
+  // is kept unchanged.
   const auto gives_the_same_ids = [&](const Tokenizer& other) {
     return other.special() == tokenizer.special() && other.vocabulary() == tokenizer.vocabulary() &&
            other.added_tokens() == tokenizer.added_tokens() &&
@@ -631,7 +631,7 @@ Tokenizer TokenizerFiles::finish(const std::string& name, std::string bytes) {
         tokenizer = made();
       }
     }
-  } catch (const Error&) {  // it does not, and the others say the rest
+  } catch (const Error&) {  // it does not, and the others contain the rest
   }
   if (!tokenizer.added_tokens().empty())
     settings_.push_back({"added tokens", fmt::format("{}", tokenizer.added_tokens().size()),
@@ -660,7 +660,7 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path, LetterCase letter_c
   std::string bytes = read_file(path);
   const std::size_t begin = bytes.find_first_not_of(" \t\r\n");
   const bool json = begin != std::string::npos && bytes[begin] == '{';
-  // No model of SentencePiece's: the copy that a run keeps of what it was given, and means as it stands.
+  // Not a SentencePiece model: a run's copy of the tokenizer that it was given, which is used as it is.
   if (path.filename() == "tokenizer.model" && open_sentencepiece(bytes, path.string()) == nullptr)
     return from_bytes(std::move(bytes), path.string());
   const bool vocabulary = !json && open_sentencepiece(bytes, path.string()) == nullptr &&

@@ -36,7 +36,7 @@ Json post_processor(const Tokenizer& tokenizer, std::int64_t types) {
   return {{"type", "TemplateProcessing"}, {"single", single}, {"pair", pair}, {"special_tokens", tokens}};
 }
 
-// The special pieces by the names that transformers has for them.
+// The special pieces by their names in transformers.
 std::vector<std::pair<const char*, std::int32_t>> named_tokens(const SpecialIds& special) {
   return {{"pad_token", special.pad},
           {"unk_token", special.unknown},
@@ -58,7 +58,7 @@ Json names_of_special(const Tokenizer& tokenizer) {
 }  // namespace
 
 nlohmann::ordered_json ids_by_piece(std::span<const std::string> pieces) {
-  // Appended to, since finding a member of such an object takes as long as it has members.
+  // Appended to, because finding a member of such an object takes linear time.
   Json::object_t ids;
   for (std::size_t id = 0; id < pieces.size(); ++id)
     if (!pieces[id].empty()) ids.emplace_back(pieces[id], id);
@@ -77,11 +77,11 @@ nlohmann::ordered_json space_before_mask(const std::string& mask) {
 std::string tokenizer_json(const Tokenizer& tokenizer, std::int64_t types) {
   Json parts = tokenizer.model().tokenizer_json();
   const std::int32_t mask = tokenizer.special().mask;
-  // Words have the space before them, and so has what a mask stands for. The normalizer sees the mask's name
-  // only if that is looked for behind it.
+  // Words include the space before them, and so does the text that a mask replaces. The normalizer sees the
+  // mask's name only if added tokens are searched after normalisation.
   const bool mask_has_space = parts["normalizer"].is_null();
   if (mask_has_space) parts["normalizer"] = space_before_mask(tokenizer.piece(mask));
-  std::map<std::int32_t, Json> added;  // in the order of their ids
+  std::map<std::int32_t, Json> added;  // in the order of ids
   const auto add = [&](std::int32_t id, const std::string& content, bool special) {
     added[id] = {{"id", id},          {"content", content}, {"single_word", false},
                  {"lstrip", false},   {"rstrip", false},    {"normalized", mask_has_space && id == mask},

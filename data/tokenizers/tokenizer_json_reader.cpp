@@ -43,7 +43,7 @@ namespace {
 
 constexpr std::int64_t most_ids = std::int64_t{1} << 24;
 
-// A tokenizer.json, of which what this program does not do is refused.
+// A tokenizer.json; features that this program does not support are rejected.
 class TokenizerJson {
  public:
   TokenizerJson(const JsonValue& json, const std::string& name)
@@ -72,7 +72,7 @@ class TokenizerJson {
  private:
   std::unique_ptr<PieceModel> open_model() const {
     const JsonValue& type = member(model_, "type");
-    // Older files do not say the type.
+    // Older files omit the type.
     if (type == "WordPiece" ||
         (type.is_null() && model_.contains("continuing_subword_prefix") && !model_.contains("merges")))
       return open_wordpiece_of_bert();
@@ -86,7 +86,7 @@ class TokenizerJson {
                     "RoBERTa has it, and WordPiece as BERT has it",
                     name_, section, key, shortened(value)));
   }
-  // Refuses what is not one of these values; a missing one is null.
+  // Rejects all other values; a missing one is null.
   void require(const JsonValue& object, const std::string& section, const char* key,
                const std::vector<JsonValue>& allowed) const {
     const JsonValue& value = member(object, key);
@@ -143,7 +143,7 @@ class TokenizerJson {
     return make_wordpiece(std::move(parts), name_);
   }
 
-  // The pieces of the model by their ids; some ids may have none.
+  // The pieces of the model by id; some ids may be unused.
   std::vector<std::string> pieces() const {
     const JsonValue& vocabulary = member(model_, "vocab");
     if (!vocabulary.is_object() || vocabulary.empty())
@@ -181,7 +181,7 @@ class TokenizerJson {
     return tokens;
   }
 
-  // With the ids that tokenizers gives them, which must be those of the file.
+  // With the ids that Hugging Face's tokenizers assigns, which must be those of the file.
   std::vector<AddedToken> added_tokens() const {
     std::vector<AddedToken> added;
     const JsonValue& vocabulary = member(model_, "vocab");

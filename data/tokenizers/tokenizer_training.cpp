@@ -11,15 +11,15 @@
 namespace comera::data {
 namespace {
 
-// The documents with the smallest hashes, as many as fit: a sample that does not depend on the order in which
-// they come and never needs more memory than it keeps.
+// The documents with the smallest hashes, as many as fit: a sample that does not depend on their order and
+// needs no more memory than it keeps.
 std::map<storage::Hash128, std::string> sample(DocumentSource& source, const TokenizerOptions& options,
                                                TrainingCounts& counts) {
   std::map<storage::Hash128, std::string> kept;
   std::int64_t kept_bytes = 0;
-  std::optional<storage::Hash128> limit;  // the smallest hash that had to go
+  std::optional<storage::Hash128> limit;  // the smallest dropped hash
   Document document;
-  std::int64_t documents = 0, bytes = 0;  // a source's own counts are too many to be asked for so often
+  std::int64_t documents = 0, bytes = 0;  // counted here, because asking the source this often is too slow
   while (source.next(document)) {
     bytes += static_cast<std::int64_t>(document.text.size());
     ++documents;
@@ -45,7 +45,7 @@ std::map<storage::Hash128, std::string> sample(DocumentSource& source, const Tok
 // Special pieces, 256 bytes, line end and tab.
 constexpr std::int64_t given_pieces = 263;
 
-// What SentencePiece would refuse in words of its source, or worse.
+// Inputs that SentencePiece would reject with messages about its source code, or worse.
 void check_sample(const TrainingCharacters& sample, const TokenizerOptions& options) {
   COMERA_CHECK(sample.kinds > 0,
                "the tokenizer has nothing to train on: the documents hold line ends, tabs and reserved "
@@ -65,7 +65,7 @@ void check_sample(const TrainingCharacters& sample, const TokenizerOptions& opti
                options.vocabulary, sample.kinds, least, lower);
 }
 
-// Without the place in SentencePiece's source and the condition that did not hold there.
+// Without the source position and the failed condition in SentencePiece.
 std::string reason_of(const sentencepiece::util::Status& status) {
   const std::string message(status.message());
   const std::size_t end = message.rfind("] ");
@@ -81,7 +81,7 @@ Tokenizer train_tokenizer(DocumentSource& source, const TokenizerOptions& option
 }
 
 Tokenizer train_tokenizer(DocumentSource& source, const TokenizerOptions& options, TrainingCounts& counts) {
-  // Special pieces, 256 bytes, line end, tab, and room for characters.
+  // Special pieces, 256 bytes, line end, tab, and some characters.
   constexpr std::int32_t smallest = 320;
   if (options.vocabulary < smallest)
     throw UsageError(
@@ -113,7 +113,7 @@ Tokenizer train_tokenizer(DocumentSource& source, const TokenizerOptions& option
           {"remove_extra_whitespaces", "false"},
           {"add_dummy_prefix", "false"},
           {"allow_whitespace_only_pieces", "true"},  // indentation
-          // Line ends and tabs can't be part of learned pieces (SentencePiece uses the tab as a separator).
+          // Line ends and tabs cannot be part of trained pieces (SentencePiece uses the tab as a separator).
           {"user_defined_symbols", "\n,\t"},
           {"control_symbols", "[CLS],[SEP],[MASK]"},
           {"pad_id", "0"},
@@ -124,7 +124,7 @@ Tokenizer train_tokenizer(DocumentSource& source, const TokenizerOptions& option
           {"eos_id", "-1"},
           {"input_sentence_size", "0"},
           {"max_sentence_length", std::to_string(TrainingLines::longest_line)},
-          // Fixed: sums of the unigram model's counts depend on it in their last bits.
+          // Fixed, because the last bits of the unigram model's sums depend on it.
           {"num_threads", "2"},
       },
       &lines, &bytes);

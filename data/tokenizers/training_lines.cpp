@@ -11,14 +11,14 @@ namespace comera::data {
 
 namespace {
 
-// SentencePiece writes spaces as the first, and rare characters as the second.
+// SentencePiece's replacements for spaces and for rare characters.
 constexpr std::string_view lower_eighth_block = "\xE2\x96\x81", lower_five_eighths_block = "\xE2\x96\x85";
 
 bool is_reserved(std::string_view text) {
   return text.starts_with(lower_eighth_block) || text.starts_with(lower_five_eighths_block);
 }
 
-// Where the beginning of `line`, which is too long, ends.
+// The end of the first part of `line`, which is too long.
 std::size_t cut_of(std::string_view line) {
   for (std::size_t at = TrainingLines::longest_line; at > 0; --at)
     if (line[at] == ' ' && line[at - 1] != ' ') return at;
@@ -28,7 +28,7 @@ std::size_t cut_of(std::string_view line) {
 }
 
 // Bytes of the special piece's name, such as [CLS] or <0x0A>, that the text begins with; 0 if there is none.
-// SentencePiece takes these out of what it learns from.
+// SentencePiece excludes these from training.
 std::size_t special_name(std::string_view text) {
   static constexpr std::array<std::string_view, 5> names = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
   for (const std::string_view name : names)
@@ -57,7 +57,7 @@ class CharacterCounter {
   }
 
  private:
-  // As SentencePiece decides it, to the last bit. counts: descending.
+  // Decided exactly as in SentencePiece. counts: descending.
   static std::int64_t kinds(const std::vector<std::int64_t>& counts, double coverage) {
     std::int64_t all = 0, covered = 0, found = 0;
     for (const std::int64_t count : counts) all += count;
@@ -70,7 +70,7 @@ class CharacterCounter {
     return found;
   }
 
-  // Bytes of the next character, or of what is left out.
+  // Bytes of the next character, or of a dropped part.
   std::size_t take(std::string_view text) {
     const char c = text.front();
     if (c == '[' || c == '<')
@@ -85,7 +85,7 @@ class CharacterCounter {
       return size;
     }
     found_.learned += static_cast<std::int64_t>(size);
-    if (c == '\n' || c == '\t') return size;  // pieces in any case
+    if (c == '\n' || c == '\t') return size;  // always pieces
     if (size == 1)
       ++ascii_[static_cast<unsigned char>(c)];
     else

@@ -13,10 +13,10 @@
 
 namespace comera::data {
 
-// The lines of documents as SentencePiece takes them, without their ends: a line end is a piece of its own,
-// so that nothing is learned across it. What it would pass over is cut: lines of more than longest_line bytes
-// at a space (or between two characters, if there is none), and lines with the two characters that it keeps
-// for itself at these. The trainer may go through them once; documents are released as they are read.
+// The lines of documents in the form that SentencePiece accepts, without line ends: a line end is a separate
+// piece, so that no piece spans lines. Text that SentencePiece would skip is cut: lines of more than
+// longest_line bytes at a space (or between two characters, if there is none), and lines with its two
+// reserved characters at these. The trainer may iterate once; documents are released as they are read.
 class TrainingLines final : public sentencepiece::SentenceIterator {
  public:
   static constexpr std::size_t longest_line = 16384;
@@ -36,15 +36,15 @@ class TrainingLines final : public sentencepiece::SentenceIterator {
   bool done_ = false;
 };
 
-// Shares of all characters that SentencePiece takes for those that have a piece of their own: up to 1.
+// The shares of all characters that SentencePiece accepts for those with their own piece: up to 1.
 constexpr double lowest_coverage = 0.98;
 
-// What training will find in documents.
+// What training will find in the documents.
 struct TrainingCharacters {
-  std::int64_t fewest_kinds = 0;  // at the lowest coverage that SentencePiece takes
-  std::int64_t kinds = 0;         // that need a piece of their own
-  std::int64_t learned = 0;       // bytes that pieces are learned from
-  DroppedByReason left_out;       // of the others: the reserved characters and the names of special pieces
+  std::int64_t fewest_kinds = 0;  // at the lowest coverage that SentencePiece accepts
+  std::int64_t kinds = 0;         // that need their own piece
+  std::int64_t learned = 0;       // bytes that pieces are trained on
+  DroppedByReason left_out;       // dropped: the reserved characters and the names of special pieces
 };
 
 // coverage: the share of all characters that must be among those with a piece.

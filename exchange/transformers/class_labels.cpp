@@ -12,7 +12,7 @@ constexpr std::int64_t most_classes = 100'000;
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
-// Keys are whole numbers as text, as Python's int() reads them.
+// Keys are integers as text, as Python's int() reads them.
 std::int64_t class_of(const std::string& key, const std::string& file) {
   const char* begin = key.data();
   const char* end = begin + key.size();
@@ -39,7 +39,7 @@ std::string text_of(const nlohmann::json& label, std::int64_t number, const std:
   return text;
 }
 
-// The names of classes 0, 1, … by their numbers: the order of the keys says nothing.
+// The names of classes 0, 1, … by number: the order of the keys has no meaning.
 std::vector<std::string> read_names(const nlohmann::json& named, const std::string& file) {
   COMERA_CHECK(named.is_object(), "{}: id2label is no object of numbers and names", file);
   COMERA_CHECK(static_cast<std::int64_t>(named.size()) < most_classes, "{}: id2label has {} classes", file,
@@ -74,7 +74,7 @@ SequenceAnswers read_answers(const ConfigMembers& config) {
   SequenceAnswers answers;
   if (config.has("id2label")) {
     const nlohmann::json named = config.get<nlohmann::json>("id2label");
-    // Names of a wrong number are not used, and may be anything.
+    // Names in the wrong number are ignored, and may be anything.
     if (!config.has("num_labels") || !named.is_object() ||
         config.get<std::int64_t>("num_labels") == static_cast<std::int64_t>(named.size()))
       answers.labels = read_names(named, config.file());

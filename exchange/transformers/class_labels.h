@@ -8,17 +8,17 @@
 
 namespace comera::exchange {
 
-// What the outputs of a sequence-classification head stand for.
+// The meaning of a sequence-classification head's outputs.
 struct SequenceAnswers {
   std::int64_t count = 0;
   bool regression = false;
-  std::vector<std::string> labels = {};  // one for each class; none of a regression
+  std::vector<std::string> labels = {};  // one per class; none for a regression
 };
 
-// Of a config.json, as transformers takes it: num_labels and id2label, of which the first decides where both
-// stand and differ; two classes where neither does; names that are numbers, as text; LABEL_0, LABEL_1, …
-// where there are none. Error in one sentence for names by which classes cannot be told apart, and for a
-// problem_type that the head here does not have.
+// From a config.json, with the rules of transformers: num_labels and id2label, where the first wins if both
+// are present and differ; two classes if both are absent; numeric names are converted to text; LABEL_0,
+// LABEL_1, … without names. Error in one sentence for ambiguous names, and for a problem_type that the head
+// here does not have.
 SequenceAnswers read_answers(const ConfigMembers& config);
 
 }  // namespace comera::exchange

@@ -10,7 +10,7 @@
 
 namespace comera::exchange {
 
-// Members of one JSON object of a model's folder. What is wrong is told with the file's name and the key.
+// Members of one JSON object of a model's folder. Errors name the file and the key.
 class ConfigMembers {
  public:
   // json must outlive this. file: for messages.
@@ -35,7 +35,7 @@ class ConfigMembers {
   T get(const char* key, T otherwise) const {
     return has(key) ? get<T>(key) : otherwise;
   }
-  // Refuses a setting that the encoder does not have.
+  // Rejects a setting that the encoder does not have.
   template <class T>
   void require(const char* key, const T& value) const {
     if (const T found = get<T>(key, value); found != value)

@@ -32,7 +32,7 @@ void require_text_as_it_is(const std::filesystem::path& folder, const data::Toke
       file.string());
 }
 
-// Newer files name the modes, older ones have a switch for each.
+// Newer files name the modes, older ones have a flag for each.
 std::vector<std::string> pooling_modes(const std::filesystem::path& file) {
   const auto json = read_object(file);
   if (!json) return {"mean"};

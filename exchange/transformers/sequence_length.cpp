@@ -10,11 +10,11 @@ namespace comera::exchange {
 
 namespace {
 
-// Where positions have no end, and nobody says how long sequences were.
+// Used if positions are unlimited, and the sequence length is not recorded.
 constexpr std::int64_t longest_by_default = 512;
 constexpr std::int64_t shortest = 5;  // two texts between three special pieces
 
-// transformers writes 1e30 where there is no limit.
+// transformers writes 1e30 for no limit.
 std::optional<double> length_in(const std::filesystem::path& file, const char* key) {
   const auto json = read_object(file);
   if (!json) return std::nullopt;

@@ -36,7 +36,7 @@ std::string class_prefix(Form form) {
   return "";
 }
 
-// Which side of a matrix comes first in files of type `comera`; those without the key have inputs first.
+// Which side of a matrix comes first in files of type `comera`; files without the key have inputs first.
 constexpr const char* outputs_first = "outputs_inputs";
 
 Json shapes_json(const EncoderConfig& model) {
@@ -210,12 +210,12 @@ void read_shapes(const ConfigMembers& members, EncoderConfig& model) {
   }
 }
 
-// The kind's own ranks must be possible ones, also where every layer of it is removed.
+// The kind's own ranks must be valid, even if every layer of it is removed.
 void make_possible(std::optional<TTShape>& kind) {
   if (kind && kind->removed()) std::ranges::fill(kind->ranks, 1);
 }
 
-// Slopes follow from the number of heads here.
+// Slopes are derived from the number of heads here.
 void require_own_slopes(const ConfigMembers& members, const EncoderConfig& model) {
   using Slopes = std::vector<std::array<double, 2>>;
   Slopes own;

@@ -9,11 +9,11 @@
 
 namespace comera::exchange {
 
-// What a config.json says.
+// The content of a config.json.
 struct TransformersConfig {
   EncoderConfig model;  // dense unless the form is `comera`; its vocabulary is that of the weights
   Form form = Form::comera;
-  std::vector<std::string> labels = {};  // of a classification head; empty: they have no names
+  std::vector<std::string> labels = {};  // of a classification head; empty: no names
   bool tied = true;                      // whether the decoder of a masked-language head is the embedding
   bool inputs_first = false;             // of `comera`: matrices are (inputs, outputs), as in old exports
 };
@@ -21,9 +21,9 @@ struct TransformersConfig {
 // The text of config.json. special: of the tokenizer.
 std::string config_json(const TransformersConfig& config, const data::SpecialIds& special);
 
-// Of a folder's config.json. Error in one sentence for what is damaged, of another architecture, or has a
-// setting that the encoder here does not have. The head is that of `architectures`, and a masked-language
-// head if they name none.
+// From a folder's config.json. Error in one sentence if it is damaged, of another architecture, or has a
+// setting that the encoder here does not have. The head is that of `architectures`; a masked-language head if
+// there are none.
 TransformersConfig read_config(const std::filesystem::path& folder);
 
 }  // namespace comera::exchange

@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* turns_of_roformer = "roformer.encoder.embed_positions.weight";
 
-// The gate that stands behind a core, by their names.
+// The gate after a core, by name.
 std::optional<ParameterId> gate_behind(const ParameterStore& store, const std::string& core) {
   std::string gate = core;
   return store.find(gate.replace(gate.rfind(".core."), 6, ".gate."));
@@ -64,7 +64,7 @@ void write_weights(const std::filesystem::path& folder, const Model& model, Form
 
 namespace {
 
-// What follows from the rest of the weights.
+// Weights that are derived from the others.
 bool follows_from_others(const std::string& name) {
   constexpr const char* ends[] = {".position_ids", "embeddings.token_type_ids", ".embed_positions.weight"};
   return std::ranges::any_of(ends, [&](const char* end) { return name.ends_with(end); });
@@ -86,7 +86,7 @@ void require_shape(const SafetensorsReader& reader, const std::string& name,
                name, fmt::join(shape, ", "), fmt::join(expected, ", "));
 }
 
-// Reads parameters of one folder by the names that it has for them.
+// Reads parameters of one folder by the names used there.
 class WeightReader {
  public:
   WeightReader(const SafetensorsReader& reader, const TransformersConfig& config)
@@ -98,7 +98,7 @@ class WeightReader {
     return place;
   }
 
-  // The numbers in our layout; nothing if the folder does not have the parameter.
+  // The values in our layout; nothing if the folder does not have the parameter.
   std::optional<std::vector<double>> read(const std::string& parameter, const Shape& shape) {
     const TensorPlace place = place_of(parameter);
     const std::vector<std::string> names = names_in_folder(place);
@@ -111,8 +111,7 @@ class WeightReader {
   bool used(const std::string& name) const { return used_.contains(name); }
 
  private:
-  // Decoders that are not the embedding cannot be had; where the folder says so, both must be there and
-  // equal.
+  // Decoders other than the embedding are not supported; if the folder has one, both must exist and be equal.
   void require_tie(const TensorPlace& place, const WeightNames& names) const {
     const bool has_head =
         !present(reader_, names_of(place_of("head.transform.weight"), config_.form).own).empty();
@@ -148,8 +147,8 @@ class WeightReader {
 
 constexpr const char* pooler[] = {"head.pooler.weight", "head.pooler.bias"};
 
-// The pooler of an encoder without a head, or with one for masked language: what transformers' classifiers of
-// the same model begin with.
+// The pooler of an encoder without a head, or with one for masked language: the initial pooler of
+// transformers' classifiers for the same model.
 void read_pooler(WeightReader& weights, const TransformersConfig& config, ReadWeights& read) {
   const bool has_one = config.form == Form::bert || config.form == Form::megatron_bert;
   if (config.model.head != HeadKind::mlm || !has_one) return;
@@ -161,7 +160,8 @@ void read_pooler(WeightReader& weights, const TransformersConfig& config, ReadWe
   if (read.pooler.size() < 2) read.pooler.clear();
 }
 
-// The angles of a RoFormer follow from its configuration; its files have their sines, perhaps rounded.
+// The angles of a RoFormer are derived from its configuration; its files contain their sines, possibly
+// rounded.
 void check_turns(const SafetensorsReader& reader, const EncoderConfig& config, ReadWeights& read) {
   constexpr double same = 1e-5, rounded = 4e-3;  // a sine in bfloat16 errs by up to 2^-9
   TensorPlace place{.ours = "rotary positions", .theirs = turns_of_roformer};

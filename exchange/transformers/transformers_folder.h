@@ -21,15 +21,15 @@ struct CarriedParameter {
   std::vector<double> values;
 };
 struct ReadWeights {
-  std::vector<std::string> fresh = {};        // parameters that the folder has nothing for: of the head only
+  std::vector<std::string> fresh = {};        // parameters missing in the folder, only of the head
   std::vector<std::string> left_out = {};     // tensors of heads that the model does not have
-  std::vector<CarriedParameter> pooler = {};  // that a head for classes or scores would begin with
-  std::string note = {};                      // about sines and cosines that were rounded
+  std::vector<CarriedParameter> pooler = {};  // initial values for a later head for classes or scores
+  std::string note = {};                      // about rounded sines and cosines
 };
 
 // Reads the weights of a folder into a model that was made with its configuration; gates become 1, fresh
-// parameters stay as they are. Error in one sentence for a weight that is missing or of another shape, for
-// one of the encoder that has no place here, for tied weights that differ, and for other rotary angles.
+// parameters are unchanged. Error in one sentence for a missing weight, a wrong shape, an encoder weight that
+// has no counterpart here, tied weights that differ, and other rotary angles.
 ReadWeights read_weights(const SafetensorsReader& reader, const TransformersConfig& config,
                          const Model& model);
 

@@ -32,7 +32,7 @@ FormChoice form_of(const EncoderConfig& config) {
 
 namespace {
 
-// Layers by our names, behind "encoder.N." for those of a block.
+// Layers by our names, after "encoder.N." for those of a block.
 using LayerNames = std::map<std::string, std::string, std::less<>>;
 
 LayerNames block_names(Form form) {
@@ -114,7 +114,7 @@ std::vector<std::int64_t> shape_of_theirs(const Shape& shape, const TensorPlace&
 
 namespace {
 
-// Calls visit(place in ours, place in theirs) for every number.
+// Calls visit(index in ours, index in theirs) for every element.
 template <class Visit>
 void for_each(const Shape& shape, const TensorPlace& place, std::int64_t heads, const Visit& visit) {
   const std::int64_t columns = shape.dims() == 1 ? shape[0] : shape.elements() / shape[0],

@@ -8,20 +8,20 @@
 
 namespace comera::exchange {
 
-// The names under which a folder may have one parameter. transformers saved models with a head and without
-// (a prefix more or less), norms as gamma and beta, and of tied weights, which are one tensor with two names,
+// The names under which a folder may store one parameter. transformers has saved models with and without a
+// head (an additional prefix), norms as gamma and beta, and tied weights, one tensor with two names, under
 // either name.
 struct WeightNames {
   std::vector<std::string> own = {};
-  std::vector<std::string> tied = {};  // of the other end of a tie: the decoder's, for the embedding
+  std::vector<std::string> tied = {};  // names of the tied counterpart: the decoder's, for the embedding
 };
 WeightNames names_of(const TensorPlace& place, Form form);
 
-// Those that the folder has; those behind the first say the same once more.
+// The names present in the folder; those after the first are duplicates.
 std::vector<std::string> present(const SafetensorsReader& reader, const std::vector<std::string>& names);
 
-// Throws Error, with the file and both names, if two tensors of one parameter differ: one of them would be
-// dropped. why: "the decoder is the embedding (tie_word_embeddings = true)".
+// Throws Error, with the file and both names, if two tensors for one parameter differ, because one of them
+// would be dropped. why: "the decoder is the embedding (tie_word_embeddings = true)".
 void require_equal(const SafetensorsReader& reader, const std::vector<std::string>& names,
                    const std::string& why);
 

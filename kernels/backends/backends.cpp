@@ -19,7 +19,7 @@ const Backend& backend_of(DeviceKind kind, OperandKind operands) {
 Allocator& allocator_of(Device device) {
   if (device.kind == DeviceKind::cpu) return host_allocator();
   static std::mutex mutex;
-  // Never freed: memory that is given back as the program ends still needs them.
+  // Never freed: memory released at program exit still needs them.
   static auto& made = *new std::map<int, std::unique_ptr<Allocator>>;
   const std::scoped_lock lock(mutex);
   auto& allocator = made[device.index];

@@ -8,29 +8,29 @@
 
 namespace comera {
 
-// The backend of a device: the one place that knows which there are. Everything above kernels/ asks here.
-// Error if this program was built without the backend.
+// The backend of a device: the only code that knows all backends; everything above kernels/ calls it. Error
+// if this program was built without the backend.
 const Backend& backend_of(DeviceKind kind, OperandKind operands = OperandKind::as_they_are);
-// A device's memory: the host's, or a GPU's, which is made when first asked for and stays to the end. Error
-// if there is no such GPU.
+// A device's memory: the host's, or a GPU's, which is created at the first call and never released. Error if
+// there is no such GPU.
 Allocator& allocator_of(Device device);
 
-// How many GPUs can be used: none without a driver, or if this program was built without CUDA.
+// The number of usable GPUs: none without a driver, or if this program was built without CUDA.
 int cuda_device_count();
-// What tells a GPU from all others of all machines: the machine's name and the GPU's address on its bus.
+// A globally unique GPU id: the machine's name and the GPU's PCI bus address.
 std::string cuda_device_address(int device);
 // Whether the tensor cores of a GPU multiply 8-bit numbers.
 bool cuda_multiplies_float8(int device);
-// Why there are none, in one sentence without a full stop; "" if there are some.
+// Why there are no GPUs, in one sentence without a full stop; "" if there are some.
 std::string why_no_cuda_device();
 
-// To be called once before work begins: how many threads host work uses (0: one for each core), and how
-// they treat numbers that are too small for normal floats (as zero).
+// Called once before work begins: sets the number of host threads (0: one per core), and makes them flush
+// denormal floats to zero.
 void prepare_threads(int threads);
-// How many there are, and the instruction set of the CPU backend: for reports.
+// The number of threads, and the CPU backend's instruction set: for reports.
 int thread_count();
 const char* instruction_set();
-// The one whose kernels such a compute type has: only bfloat16 has some of "bf16" and "amx".
+// The instruction set of the kernels for this compute type: only bfloat16 uses "bf16" and "amx".
 const char* instruction_set(DType compute);
 
 }  // namespace comera

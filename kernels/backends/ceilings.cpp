@@ -19,7 +19,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Windows are short and many, and the best counts: some are then free of whatever else the machine does.
+// There are many short windows, and the best counts: some are undisturbed by other work on the machine.
 constexpr std::int64_t rounds = 100'000;
 constexpr int windows = 400;
 constexpr int chains = 12;  // enough independent multiply-adds to hide their latency

@@ -44,7 +44,7 @@ Processor find_processor(const std::string& name, DType compute, OperandKind ope
     throw UsageError(fmt::format("there is no device \"{}\"; give {}", name, device_names));
   const bool automatic = name == "auto";
   const int count = name == "cpu" ? 0 : cuda_device_count();
-  if (name == "cpu" || (automatic && count == 0)) return cpu_processor();  // it computes in all
+  if (name == "cpu" || (automatic && count == 0)) return cpu_processor();  // the CPU supports all types
   if (count == 0)
     throw UsageError(
         fmt::format("device \"{}\": {}; run on the CPU with device \"cpu\"", name, why_no_cuda_device()));

@@ -4,7 +4,7 @@ namespace comera {
 
 namespace {
 
-// Where a message can be cut at or before `at` without cutting a character of UTF-8.
+// The last position at or before `at` where a message can be cut without splitting a UTF-8 character.
 std::size_t whole_characters(const std::string& message, std::size_t at) {
   while (at > 0 && (static_cast<unsigned char>(message[at]) & 0xc0) == 0x80) --at;
   return at;
@@ -25,8 +25,8 @@ std::string one_line(const std::string& message) {
   return line;
 }
 
-// Nobody reads a megabyte: the middle of what is quoted gives way, what it is and what to do stay. What is
-// short enough is left alone, so that a message made of another one is not cut twice.
+// Shortens the middle of long quotes; the subject and the remedy stay. Short messages are unchanged, so that
+// a message made from another one is not cut twice.
 std::string shortened(const std::string& message) {
   constexpr std::size_t most = 2000, first = 1400, last = 500;
   if (message.size() <= most) return message;

@@ -7,9 +7,9 @@
 
 namespace comera {
 
-// What went wrong, in one sentence that says what to do. Ends a command with exit code 1.
-// Messages quote files and arguments: control characters are escaped ("\n"), so that a message is always one
-// line and nothing in a file reaches the terminal as a command. Beyond 2,000 bytes the middle is cut out.
+// An error, in one sentence with a remedy. Ends a command with exit code 1. Messages quote files and
+// arguments: control characters are escaped ("\n"), so that a message is always one line and file contents
+// cannot send commands to the terminal. Beyond 2,000 bytes the middle is cut out.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message);
@@ -26,7 +26,7 @@ class UsageError : public Error {
 }  // namespace comera
 
 // COMERA_CHECK(condition, format, ...): throws comera::Error with the formatted message unless condition
-// holds. The message names the operation or the file, what was expected and what came.
+// holds. The message names the operation or the file, what was expected and what was found.
 #define COMERA_CHECK(condition, ...)                                   \
   do {                                                                 \
     if (!(condition)) ::comera::throw_error(fmt::format(__VA_ARGS__)); \

@@ -40,7 +40,7 @@ void flush_output() noexcept {
 
 void check_output() {
   flush_output();
-  // A file system of the network may tell only when a file is closed.
+  // A network file system may report an error only when the file is closed.
   const int copy = dup(STDOUT_FILENO);
   if (copy >= 0 && close(copy) != 0) note_failure();
   if (lost != 0) throw OutputLost(lost);

@@ -8,12 +8,12 @@
 
 #include "kernels/core/check.h"
 
-// The one place that prints: messages for people on standard error or into a log, and on standard output what
-// a command was asked for.
+// The only code that prints: messages on standard error or into a log, and a command's results on standard
+// output.
 namespace comera {
 
-// ---- Messages. One that cannot be written (the disk is full, the terminal or the reader is gone) is
-// dropped: the work is worth more than what is said about it.
+// ---- Messages. If one cannot be written (the disk is full, the terminal or the reader is gone), it is
+// dropped and the work continues.
 
 void write_message(std::FILE* to, std::string_view text) noexcept;
 
@@ -27,7 +27,7 @@ void log_info(fmt::format_string<T...> format, T&&... values) {
   write_message(stderr, fmt::format(format, std::forward<T>(values)...));
 }
 
-// ---- Results. The work goes on after one that cannot be written, and check_output() reports it.
+// ---- Results. If one cannot be written, the work continues, and check_output() reports the failure.
 
 void write_output(std::string_view text) noexcept;
 
@@ -46,9 +46,9 @@ class OutputLost : public Error {
   int reason_;
 };
 
-// Shows what was put, where somebody waits for it.
+// Flushes the output, for a waiting reader.
 void flush_output() noexcept;
-// Writes what is buffered; throws OutputLost if anything of the output was lost since begin_output().
+// Flushes; throws OutputLost if any output was lost since begin_output().
 void check_output();
 void begin_output();
 

@@ -12,7 +12,7 @@ struct Device {
   friend bool operator==(const Device&, const Device&) = default;
 };
 
-// The queue that work is put on. The CPU has none: work is done when the call returns.
+// A queue for work. The CPU has none: work is done when the call returns.
 struct Stream {
   Device device;
   void* handle = nullptr;

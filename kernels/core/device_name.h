@@ -7,10 +7,10 @@
 
 namespace comera {
 
-// The device that "cpu", "cuda" (the first GPU) or "cuda:N" names; nothing of any other text.
+// The device named by "cpu", "cuda" (the first GPU) or "cuda:N"; nothing for any other text.
 std::optional<Device> device_named(std::string_view name);
 
-// What a user may ask for: those, and "auto".
+// The names that a user may give: those, and "auto".
 inline constexpr const char* device_names = "auto, cpu, cuda or cuda:N";
 inline bool is_device_name(std::string_view name) { return name == "auto" || device_named(name); }
 

@@ -19,7 +19,7 @@ void Graph::launch() {
   has_run_ = true;
 }
 
-// What is wrong with the work itself is seen when it runs without.
+// If the work itself is faulty, running it unrecorded reveals the error.
 void Graph::record() {
   try {
     recording_ = allocator_->record(stream_, body_);

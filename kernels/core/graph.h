@@ -6,11 +6,11 @@
 
 namespace comera {
 
-// A sequence of operations that is launched again and again. A device that can record it does so at the
-// second launch, when the first one has loaded all that it needs, and from then on only launches the
-// recording; a recording that fails is told on standard error, and the sequence goes on without. Elsewhere,
-// or if it is not to be recorded, it simply runs again. Either way it throws if it allocates device memory,
-// so that the rule 'a step allocates nothing' is tested on every machine.
+// A sequence of operations that is launched repeatedly. A device with recording records it at the second
+// launch, after the first one has loaded everything it needs, and from then on only launches the recording.
+// If recording fails, a message goes to standard error, and the sequence runs unrecorded. Otherwise, or if it
+// is not to be recorded, it simply runs again. In any case it throws if it allocates device memory, so that
+// the rule 'a step allocates nothing' is tested on every machine.
 class Graph {
  public:
   Graph() = default;

@@ -16,7 +16,7 @@ std::map<std::string, ProfileEntry, std::less<>>& entries() {
   static std::map<std::string, ProfileEntry, std::less<>> map;
   return map;
 }
-// What a device has not done yet, perhaps.
+// Scopes whose device work may not be done yet.
 struct Pending {
   ProfileEntry* entry;
   std::size_t from, to;

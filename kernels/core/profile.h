@@ -8,7 +8,7 @@
 
 namespace comera {
 
-// What is done at least: floating-point operations, and bytes moved to and from memory.
+// Minimal work: floating-point operations, and bytes of memory traffic.
 struct Work {
   double flops = 0;
   double bytes = 0;
@@ -20,7 +20,7 @@ struct Work {
   }
 };
 
-// Time by name, for the table that says where a step goes. Off by default: a scope then costs one load.
+// Time by name, for the table of where a step's time goes. Off by default: a scope then costs one load.
 struct ProfileEntry {
   std::string name;
   std::int64_t calls = 0;
@@ -29,28 +29,28 @@ struct ProfileEntry {
   Work work;
 };
 
-// Moments in the work of a device, whose calls return before that is done.
+// Time stamps in the work of a device, whose calls return before the work is done.
 class ProfileClock {
  public:
   ProfileClock() = default;
   virtual ~ProfileClock() = default;
   ProfileClock(const ProfileClock&) = delete;
   ProfileClock& operator=(const ProfileClock&) = delete;
-  // Puts a moment behind the work that was given so far. What fails is told when it is asked for.
+  // Adds a time stamp after the work given so far. Failures are reported when it is read.
   virtual std::size_t mark() noexcept = 0;
-  // Waits for both.
+  // Waits for both time stamps.
   virtual double seconds_between(std::size_t from, std::size_t to) = 0;
 };
 
-// Times are taken as long as there is one: with a clock the device's, given its work by this thread alone,
-// and waited for at the end; otherwise the host's. One at a time.
+// Measures times as long as it exists: with a clock those of the device, given its work by this thread alone,
+// read at the end; otherwise the host's. One at a time.
 class Profiling {
  public:
   explicit Profiling(ProfileClock* clock = nullptr);
   ~Profiling() { drop(); }
   Profiling(const Profiling&) = delete;
   Profiling& operator=(const Profiling&) = delete;
-  // Waits for the device. Times that nobody waited for are lost.
+  // Waits for the device. Times not read by then are lost.
   void finish();
 
  private:

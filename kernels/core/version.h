@@ -2,7 +2,7 @@
 
 namespace comera {
 
-// The version that built the program, such as "0.2.0": printed by --version, and kept in checkpoints.
+// The program's version, such as "0.2.0": printed by --version, and saved in checkpoints.
 const char* version();
 
 }  // namespace comera

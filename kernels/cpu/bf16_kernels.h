@@ -3,8 +3,8 @@
 #include "kernels/cpu/isa.h"
 #include "kernels/ops/backend.h"
 
-// Kernels of bfloat16 for processors that multiply it, by AMX or AVX-512 BF16, instead of those of the
-// variant v4; each has scratch.
+// Kernels for processors that multiply bfloat16 by AMX or AVX-512 BF16, replacing those of variant v4; each
+// has scratch.
 #define COMERA_BF16_KERNELS(X)                          \
   X(MatrixProduct, bf16_matrix_product)                 \
   X(AttentionForward, bf16_attention_forward)           \

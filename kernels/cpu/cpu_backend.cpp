@@ -36,7 +36,7 @@ bool has_v4() {
 #endif
 }
 
-// Products of bfloat16 in vectors.
+// Whether bfloat16 products in vectors are available.
 bool has_bf16() {
 #ifdef COMERA_HAS_BF16
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -47,7 +47,7 @@ bool has_bf16() {
 #endif
 }
 
-// The same and AMX; the system lets a process use tiles that asks for them.
+// The same with AMX; the system lets a process use tiles on request.
 bool has_amx() {
 #ifdef COMERA_HAS_V4
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -61,7 +61,7 @@ bool has_amx() {
 #endif
 }
 
-// From the least on.
+// From the least to the most capable.
 struct InstructionSet {
   std::string_view name, what;
   bool (*has)();
@@ -71,9 +71,8 @@ constexpr InstructionSet instruction_sets[] = {{"v3", "AVX2 and FMA", has_v3},
                                                {"bf16", "AVX-512 BF16", has_bf16},
                                                {"amx", "AMX", has_amx}};
 
-// AMD's processors are said to begin as many dot products of pairs in vectors as multiply-adds of single
-// precision, so that they multiply twice as much; Intel's begin a quarter as many (measured on Sapphire
-// Rapids).
+// AMD's processors are said to issue as many dot products of pairs in vectors as single-precision
+// multiply-adds, which doubles the throughput; Intel's issue a quarter as many (measured on Sapphire Rapids).
 bool pays(const InstructionSet& set) { return set.name != "bf16" || __builtin_cpu_is("amd") != 0; }
 
 const InstructionSet& available(std::string_view name, std::string_view asked_by) {

@@ -1,8 +1,8 @@
 #pragma once
 
-// The kernels are compiled once for each instruction set, in an inline namespace of that name: v3 (AVX2 and
-// FMA) and v4 (AVX-512); bf16 (AVX-512 BF16) and amx have a few more, of bfloat16. COMERA_KERNEL_ISA is
-// defined by kernels/cpu/CMakeLists.txt.
+// The kernels are compiled once per instruction set, each in an inline namespace of that name: v3 (AVX2 and
+// FMA) and v4 (AVX-512); bf16 (AVX-512 BF16) and amx add some bfloat16 kernels. kernels/cpu/CMakeLists.txt
+// defines COMERA_KERNEL_ISA.
 #ifndef COMERA_KERNEL_ISA
 #define COMERA_KERNEL_ISA v3
 #endif

@@ -3,9 +3,9 @@
 #include "kernels/cpu/isa.h"
 #include "kernels/ops/backend.h"
 
-// The quick kernels, one .cpp per operation or pair of operations, and the scratch they need. All compute in
-// float32; the typed ones load and store activations as float or bfloat16 (T), and are instantiated for both
-// by COMERA_FOR_EACH_TYPE at the end of their files.
+// The optimised kernels, one .cpp per operation or pair of operations, and the scratch they need. All compute
+// in float32; the typed ones load and store activations as float or bfloat16 (T), and are instantiated for
+// both by COMERA_FOR_EACH_TYPE at the end of their files.
 COMERA_CPU_BEGIN
 
 #define COMERA_KERNEL(operation, name) void name(const operation& op, const KernelContext& context);

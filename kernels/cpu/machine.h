@@ -4,7 +4,7 @@
 
 namespace comera {
 
-// A product of the sizes of interest on a few cores. The same for every CPU, see MachineModel.
+// For products of typical sizes on a few cores. The same for every CPU, see MachineModel.
 inline constexpr MachineModel cpu_machine{.flops_per_second = 150e9,
                                           .narrow_flops_per_second = 150e9,
                                           .bytes_per_second = 15e9,

@@ -4,7 +4,7 @@
 #define COMERA_JOIN_(a, b) a##b
 #define COMERA_JOIN(a, b) COMERA_JOIN_(a, b)
 
-// The one symbol of this instruction set that the rest of the program sees.
+// The only symbol of this instruction set visible to the rest of the program.
 extern "C" void COMERA_JOIN(comera_register_cpu_, COMERA_KERNEL_ISA)(comera::Backend& backend) {
   using namespace comera::cpu;  // NOLINT(google-build-using-namespace): this variant's kernels
 #define COMERA_KERNEL(operation, name) backend.set<comera::operation>(comera::DType::float32, name);

@@ -7,7 +7,7 @@
 #include "kernels/cpu/threads.h"
 #include "kernels/shared/step_values.h"
 
-// Loops over the columns of a row, written once for whole vectors and for the rest of a row.
+// Loops over the columns of a row, written once for whole vectors and for the remainder.
 COMERA_CPU_BEGIN
 
 // body(c, at) for c = begin, begin + lanes, ...; `at` loads and stores at pointers to column c.
@@ -18,7 +18,7 @@ inline void for_columns(std::int64_t begin, std::int64_t end, const Body& body) 
   if (c < end) body(c, PartOfVector{end - c});
 }
 
-// In double.
+// Computed in double.
 inline double sum_of_squares(const float* x, std::int64_t count) {
   dvec total = {};
   for_columns(0, count, [&](std::int64_t c, auto at) {
@@ -38,10 +38,10 @@ inline void for_flat_pieces(std::int64_t elements, const Body& body) {
   });
 }
 
-// Rows are summed over in fixed pieces, whose sums are added in order.
+// Sums over rows are computed in fixed pieces, whose sums are added in order.
 inline std::int64_t row_pieces(std::int64_t rows) { return std::clamp<std::int64_t>(rows / 64, 1, 16); }
 
-// to += from[0] + from[1] + ..., the pieces' sums of `width` columns, `ld` apart.
+// to += from[0] + from[1] + ..., the pieces' sums of `width` columns, with stride `ld`.
 inline void add_pieces(float* to, const float* from, std::int64_t ld, std::int64_t pieces,
                        std::int64_t width) {
   for_columns(0, width, [&](std::int64_t c, auto at) {
@@ -51,7 +51,7 @@ inline void add_pieces(float* to, const float* from, std::int64_t ld, std::int64
   });
 }
 
-// A dropout's multipliers of rows of elements, a stretch of columns at a time.
+// The dropout multipliers of rows, a range of columns at a time.
 class DropoutRows {
  public:
   static constexpr std::int64_t stretch = 1024;

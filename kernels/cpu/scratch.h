@@ -8,8 +8,8 @@
 
 COMERA_CPU_BEGIN
 
-// Hands out pieces of a kernel's scratch, each on its own cache line. With no memory it only counts, so that
-// one function serves both to say how much is needed and to take it.
+// Allocates parts of a kernel's scratch, each on its own cache line. Without memory it only counts, so that
+// one function both computes the size and takes the memory.
 class Scratch {
  public:
   explicit Scratch(std::byte* memory = nullptr) : memory_(memory) {}

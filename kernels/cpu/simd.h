@@ -8,8 +8,8 @@
 #include "kernels/cpu/isa.h"
 #include "kernels/shared/bfloat16.h"
 
-// The only header that knows how wide a vector is: the arithmetic is GCC's vector extension, so that every
-// kernel is written once for 8 lanes and for 16.
+// The only header that depends on the vector width: arithmetic uses GCC's vector extension, so that every
+// kernel is written once for 8 and 16 lanes.
 COMERA_CPU_BEGIN
 
 #ifdef __AVX512F__
@@ -38,8 +38,7 @@ inline vec load(const float* p) {
 }
 inline void store(float* p, vec v) { std::memcpy(p, &v, sizeof v); }
 
-// bfloat16 is a type to store: it is widened when it is loaded and rounded when it is stored, as its
-// constructor does it.
+// bfloat16 is a storage type: it is widened when loaded and rounded when stored, as in its constructor.
 inline uvec rounded_to_bfloat16(vec v) {  // the 16 bits of each lane
   const uvec word = (uvec)v, upper = word >> 16;
   const uvec rounded = (word + 0x7fffu + (upper & 1u)) >> 16;
@@ -123,7 +122,7 @@ inline vec first_or(vec v, std::int64_t count, vec other) {
 #endif
 }
 
-// Loads and stores of whole vectors and of the rest of a row, by the same names.
+// Loads and stores for whole vectors and for the remainder of a row, with the same names.
 struct WholeVector {
   template <class T>
   static vec load(const T* p) {
@@ -150,8 +149,8 @@ struct PartOfVector {
   vec keep_or(vec v, vec other) const { return first_or(v, count, other); }
 };
 
-// One instruction each, `b` where one is a NaN; of the conditional the compiler may make a comparison and a
-// blend.
+// One instruction each, returning `b` if either is a NaN; for the conditional expression the compiler might
+// emit a comparison and a blend.
 inline vec max(vec a, vec b) {
 #ifdef __AVX512F__
   return (vec)_mm512_max_ps((__m512)a, (__m512)b);
@@ -176,7 +175,8 @@ inline vec sqrt(vec a) {
 }
 
 #ifdef __AVX512F__
-// a b + c in one instruction, wherever it is inlined: the compiler may round such an expression in two ways.
+// a b + c in one instruction wherever it is inlined: otherwise the compiler may round such an expression in
+// two ways.
 inline vec multiply_add(vec a, vec b, vec c) { return (vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
 #endif
 
@@ -207,7 +207,7 @@ inline double sum(dvec v) {
   return total;
 }
 
-// v where the byte is not below the threshold, 0 elsewhere.
+// v if the byte is not below the threshold, otherwise 0.
 inline vec kept(vec v, const std::uint8_t* bytes, std::uint32_t threshold) {
 #ifdef __AVX512F__
   const ivec wide = (ivec)_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)));

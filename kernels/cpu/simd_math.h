@@ -5,11 +5,11 @@
 
 COMERA_CPU_BEGIN
 
-// e^x to 2 ulp: x = n ln 2 + r, |r| <= ln 2 / 2. Saturates near the ends of float instead of overflowing. Of
-// a NaN it is a NaN.
+// e^x to 2 ulp: x = n ln 2 + r, |r| <= ln 2 / 2. Saturates near the ends of float instead of overflowing. NaN
+// gives NaN.
 inline vec exp(vec x) {
   x = min(splat(88.37f), max(splat(-87.33f), x));
-  const float round = 12582912.f;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
+  const float round = 12582912.f;  // 1.5 * 2^23: adding it puts the nearest integer into the low bits
   const vec shifted = x * 1.44269504f + round;
   const vec n = shifted - round;
   const vec r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
@@ -18,12 +18,12 @@ inline vec exp(vec x) {
   p = p * r + 1.6666577e-1f;
   p = p * r + 0.5f;
   p = p * (r * r) + r + 1.f;
-  const ivec exponent = ((ivec)shifted + 127) << 23;  // the bits of `round` fall out at the top
+  const ivec exponent = ((ivec)shifted + 127) << 23;  // the bits of `round` are shifted out at the top
   return p * (vec)exponent;
 }
 
-// 2^x to about 2 ulp where |x| < 126, and exactly 1 of 0. Beyond that AVX-512 goes on to 0 and infinity, and
-// AVX2 saturates. Of a NaN it is a NaN.
+// 2^x to about 2 ulp for |x| < 126, and exactly 1 for 0. Beyond that, AVX-512 continues to 0 and infinity,
+// and AVX2 saturates. NaN gives NaN.
 inline vec exp2(vec x) {
 #ifdef __AVX512F__
   const vec r = (vec)_mm512_reduce_ps((__m512)x, _MM_FROUND_NO_EXC);  // x - n, n the nearest integer
@@ -48,13 +48,13 @@ inline vec exp2(vec x) {
 }
 
 #ifdef __AVX512F__
-// Where |x| of several vectors is in kernels/cpu/elementwise/gelu_table.h: a piece, in the low four bits, and
-// a place in it, which is a NaN where x is. All steps are taken for one vector after the other: each waits
-// for the step before, and a processor does not look far enough ahead to find the next vector's by itself.
+// The position of |x| of several vectors in kernels/cpu/elementwise/gelu_table.h: a piece, in the low four
+// bits, and an offset in it, which is NaN where x is. All steps are interleaved across the vectors: each
+// depends on the previous step, and a processor does not look far enough ahead to overlap whole vectors.
 template <int Vectors>
 struct GeluPlaces {
   vec piece[Vectors], place[Vectors];
-  vec positive[Vectors];  // max(x, 0); of -∞ a NaN, as -∞ Φ(-∞) is
+  vec positive[Vectors];  // max(x, 0); NaN for -∞, as -∞ Φ(-∞)
 
   explicit GeluPlaces(const vec (&x)[Vectors]) {
     const float round = 12582912.f;  // as in exp
@@ -92,7 +92,7 @@ inline __attribute__((always_inline)) void gelu(vec (&x)[Vectors]) {
 #pragma GCC unroll 8
   for (int k = 0; k < Vectors; ++k) x[k] = at.positive[k] - g[k];
 }
-// The same, and its derivative of what x was.
+// The same, and the derivative at the original x.
 template <int Vectors>
 inline __attribute__((always_inline)) void gelu_with_slope(vec (&x)[Vectors], vec (&slope)[Vectors]) {
   constexpr int terms = 7;
@@ -169,7 +169,7 @@ inline vec tanh(vec x) {
   const vec far = (1.f - e) / (1.f + e);
   const vec s = x * x;  // near 0 the difference above cancels
   const vec near = a + a * s * (((s * -0.05396825397f + 0.1333333333f) * s) - 0.3333333333f);
-  const vec value = a >= 0.125f ? far : near;  // of a NaN near, which it goes through
+  const vec value = a >= 0.125f ? far : near;  // NaN selects near, which propagates it
   return (vec)((ivec)value | ((ivec)x & static_cast<std::int32_t>(0x80000000u)));
 }
 

@@ -13,10 +13,10 @@ namespace comera::cpu {
 
 namespace {
 
-// Where the system gives fewer threads, libgomp ends the program in words of its own. So as many are started
-// here before it starts them, all at a time.
+// If the system provides fewer threads, libgomp ends the program with its own message. Therefore this many
+// threads are first started here, all at once.
 void require_threads(int threads) {
-  std::latch all(1);  // lives longer than the threads that wait for it
+  std::latch all(1);  // outlives the threads that wait for it
   std::vector<std::jthread> started;
   started.reserve(threads);
   try {

@@ -11,15 +11,15 @@
 namespace comera::cpu {
 
 // Sets the number of OpenMP threads and makes each of them flush denormals to zero. Called once, before
-// memory is planned: kernels ask for scratch by the number of threads. Their results do not depend on it.
-// Error if the system does not give so many.
+// memory is planned: the scratch of kernels depends on the number of threads, their results do not. Error if
+// the system does not provide that many.
 void prepare_threads(int threads);
 
 // How many threads a kernel called here may use; 1 within another parallel region.
 inline int thread_limit() { return omp_in_parallel() ? 1 : omp_get_max_threads(); }
 
-// oneDNN would split large products among threads itself, in ways that depend on how many there are. A
-// parallel region of one thread does not keep it from doing so; this does.
+// Prevents oneDNN from splitting large products among threads, which would depend on their number. A parallel
+// region of one thread does not prevent that.
 class OneThread {
  public:
   OneThread() { omp_set_num_threads(1); }
@@ -31,13 +31,13 @@ class OneThread {
   int threads_ = omp_get_max_threads();
 };
 
-// piece(i, thread) for i in [0, count), in any order, on at most `threads` threads. What a piece computes
-// must depend on i alone, and pieces write to separate places: then results do not depend on threads. One
-// thread takes the same path as several: if the body of a piece were compiled twice, the compiler could
+// piece(i, thread) for i in [0, count), in any order, on at most `threads` threads. A piece's results must
+// depend on i alone, and pieces must write to separate memory: then results do not depend on threads. One
+// thread takes the same code path as several: if the body of a piece were compiled twice, the compiler could
 // round a * b + c * d in two ways.
 //
-// A thread takes its own share of the pieces first, one after the other, and then what others have left: the
-// operations of a step thus find the rows of the operation before in the caches of the same core.
+// A thread first takes its own share of the pieces in order, and then the remaining pieces of others: thus
+// the operations of a step find the rows of the previous operation in the caches of the same core.
 template <class Piece>
 void parallel_pieces(std::int64_t count, int threads, const Piece& piece) {
   if (count <= 0) return;
@@ -46,7 +46,7 @@ void parallel_pieces(std::int64_t count, int threads, const Piece& piece) {
     std::atomic<std::int64_t> next;
     std::int64_t end;
   };
-  std::array<Share, 64> shares;  // of more threads, some begin with the same share
+  std::array<Share, 64> shares;  // with more threads, some start with the same share
   const int used = std::min(threads, static_cast<int>(shares.size()));
   for (int s = 0; s < used; ++s) {
     shares[s].next = count * s / used;
@@ -68,9 +68,9 @@ void parallel_pieces(std::int64_t count, int threads, const Piece& piece) {
   if (failure) std::rethrow_exception(failure);
 }
 
-// How many rows a piece has, where each row's result is its own: whole tiles, so that a row is in the same
-// place of a tile for any number of threads, and at most `most`, which is whole tiles. Fewer where the
-// thread with the most rows then has noticeably fewer.
+// The rows of a piece if each row's result is independent: whole tiles, so that a row has the same position
+// in a tile for any number of threads, and at most `most`, which is a multiple of the tile. Fewer if that
+// noticeably reduces the rows of the busiest thread.
 inline std::int64_t rows_of_piece(std::int64_t rows, std::int64_t tile, std::int64_t most, int threads) {
   const auto largest_share = [&](std::int64_t each) {
     const std::int64_t pieces = (rows + each - 1) / each;

@@ -6,8 +6,8 @@
 #include "kernels/cpu/products/panels.h"
 #include "kernels/cpu/rows.h"
 
-// Blocks of activations in single precision, for kernels that compute on them: float rows as they lie, rows
-// of bfloat16 in a copy that stays in a cache.
+// Blocks of activations in single precision for kernels that compute on them: float rows in place, bfloat16
+// rows in a copy that stays in cache.
 COMERA_CPU_BEGIN
 
 template <class T>
@@ -28,17 +28,17 @@ inline Left widened(const bfloat16* x, std::int64_t ld, std::int64_t rows, std::
 }
 inline Left transposed(const Left& left) { return {left.a, left.step, left.row}; }
 
-// Floats of such a copy.
+// The size of such a copy in floats.
 template <class Operation>
 std::int64_t widened_size(const Operation& op, std::int64_t rows, std::int64_t width) {
   return op.compute() == DType::float32 ? 0 : rows * width;
 }
 
-// What a block of results is summed up in: its place, or a copy that is rounded to it once.
+// Where a block of results is accumulated: in place, or in a copy that is rounded once.
 inline float* summed_in(float* place, float*) { return place; }
 inline float* summed_in(bfloat16*, float* copy) { return copy; }
 
-// Rounds such sums to their place, and leaves in the copy what is now there.
+// Rounds such sums into place, and leaves the rounded values in the copy.
 inline void round_sums(float*, float*, std::int64_t) {}
 inline void round_sums(bfloat16* place, float* copy, std::int64_t count) {
   copy_rows(copy, 0, 1, count, place, 0);

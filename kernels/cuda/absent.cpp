@@ -1,4 +1,4 @@
-// Stands for this folder in a program that is built without CUDA.
+// Replaces this folder in a program built without CUDA.
 
 #include "kernels/core/check.h"
 #include "kernels/cuda/cuda_backend.h"

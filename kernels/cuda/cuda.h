@@ -1,8 +1,8 @@
 #pragma once
 
-// The CUDA language and its runtime: the real ones, or their emulation on the host (kernels/emulation), under
-// which the same files are compiled once more for the tests. Everything of this folder lives in
-// comera::COMERA_CUDA, so that both may be linked into one program.
+// The CUDA language and its runtime: the real ones, or their emulation on the host (kernels/emulation), for
+// which the tests compile the same files once more. Everything in this folder lives in comera::COMERA_CUDA,
+// so that both can be linked into one program.
 
 #if defined(COMERA_EMULATED)
 #include "kernels/emulation/language.h"

@@ -4,8 +4,8 @@
 
 namespace comera {
 
-// tf32: matrix products and attention in float32 round their operands to TF32 (10 bits of mantissa), which is
-// what tensor cores multiply; sums stay float32. The gain is not measured yet.
+// tf32: matrix products and attention in float32 round their operands to TF32 (10 bits of mantissa), the
+// format of tensor cores; sums stay float32. The gain has not been measured.
 
 namespace cuda {
 // The backend of NVIDIA's GPUs.

@@ -11,7 +11,7 @@ namespace {
 class CudaRecording final : public Recording {
  public:
   CudaRecording(cudaStream_t stream, const std::function<void()>& body) {
-    // Relaxed: kernels that run for the first time are loaded on the way.
+    // Relaxed: kernels that run for the first time are loaded during the capture.
     COMERA_CUDA_CALL(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
     cudaGraph_t graph = nullptr;
     try {
@@ -81,8 +81,8 @@ class CudaProfileClock final : public ProfileClock {
   std::vector<EventHandle> events_;
 };
 
-// A block crosses to the device on a stream of its own, into one of two slots, while the allocator's stream
-// still works with the block before; there it is moved to its place, which recordings know.
+// A block is uploaded on a separate stream into one of two slots, while the allocator's stream still works
+// with the previous block; it is then moved to its final address, which recordings use.
 class CudaFeed final : public Feed {
  public:
   CudaFeed(Allocator& allocator, void* place, std::size_t bytes)
@@ -159,7 +159,7 @@ class CudaAllocator final : public Allocator {
     void* data = nullptr;
     const cudaError_t error = cudaMalloc(&data, bytes);
     if (error == cudaErrorMemoryAllocation) {
-      cudaGetLastError();  // the caller says what was wanted
+      cudaGetLastError();  // the caller reports what was requested
       return nullptr;
     }
     check_call(error, "cudaMalloc", __FILE__, __LINE__);
@@ -168,7 +168,7 @@ class CudaAllocator final : public Allocator {
     return data;
   }
   void do_deallocate(void* data, std::size_t) noexcept override {
-    cudaStreamSynchronize(stream_.get());  // whatever still uses it
+    cudaStreamSynchronize(stream_.get());  // waits for its last use
     cudaFree(data);
   }
 
@@ -178,7 +178,7 @@ class CudaAllocator final : public Allocator {
 }  // namespace
 
 int device_count() {
-  int count = 0;  // left as it is by a call that fails
+  int count = 0;  // a failed call leaves it unchanged
   return cudaGetDeviceCount(&count) == cudaSuccess ? count : (cudaGetLastError(), 0);
 }
 

@@ -8,22 +8,22 @@
 namespace comera {
 
 namespace cuda {
-// How many GPUs can be used; 0 also without a driver.
+// The number of usable GPUs; 0 without a driver.
 int device_count();
-// Whether its tensor cores multiply 8-bit numbers.
+// Whether the GPU's tensor cores multiply 8-bit numbers.
 bool multiplies_float8(int device);
-// The machine's name and the GPU's address on its bus.
+// The machine's name and the GPU's PCI bus address.
 std::string device_address(int device);
-// Why there are none, in a part of a sentence; "" if there are some.
+// Why there are no GPUs, as a part of a sentence; "" if there are some.
 std::string why_no_device();
-// The memory of one, with a stream for steps and their recordings (CUDA graphs). Error if there is no such
+// The memory of a GPU, with a stream for steps and their recordings (CUDA graphs). Error if there is no such
 // GPU.
 std::unique_ptr<Allocator> make_allocator(int device);
 }  // namespace cuda
 
 namespace cuda_emulated {
 int device_count();
-// Whether its tensor cores multiply 8-bit numbers.
+// Whether the GPU's tensor cores multiply 8-bit numbers.
 bool multiplies_float8(int device);
 std::string device_address(int device);
 std::string why_no_device();

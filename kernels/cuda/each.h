@@ -7,7 +7,7 @@
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/vector.h"
 
-// Kernels of one shape around small operations, which are structs with a call operator for the device.
+// Generic kernels for small operations, which are structs with a call operator for the device.
 namespace comera::COMERA_CUDA {
 
 // Ids, offsets and counts.
@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(256) each_kernel(Operation op, std::int64_t co
     op.template run<V>(i);
 }
 
-// How many neighbouring numbers an operation takes at once at most: 4, or what it says itself.
+// The maximum number of neighbouring elements that an operation takes at once: 4, or its own at_once.
 template <class Operation>
 constexpr int most_at_once() {
   if constexpr (requires { Operation::at_once; })
@@ -29,7 +29,7 @@ constexpr int most_at_once() {
     return 4;
 }
 
-// The same for rows of a width, which begin at multiples of it; and a call of f with that constant.
+// The same for rows whose width must be a multiple; calls f with that constant.
 template <class Operation>
 int at_once_in(std::int64_t width) {
   return width % most_at_once<Operation>() == 0 ? most_at_once<Operation>() : vector_of(width);
@@ -43,8 +43,8 @@ void with_at_once(std::int64_t width, auto&& f) {
   f(std::integral_constant<int, 1>());
 }
 
-// op.run<V>(i) for i = 0, V, 2V, … below count: on V neighbouring numbers. V is the operation's own at_once,
-// 4 or 1: the largest of which `width` is a multiple.
+// op.run<V>(i) for i = 0, V, 2V, … below count: on V neighbouring elements. V is the operation's own at_once,
+// 4 or 1: the largest that divides `width`.
 template <class Operation>
 void each(const Stream& stream, const Operation& op, std::int64_t count, std::int64_t width) {
   if (count == 0) return;
@@ -55,8 +55,8 @@ void each(const Stream& stream, const Operation& op, std::int64_t count, std::in
   });
 }
 
-// A block works on 32 V columns of some of the rows, each warp on every so many-th of them; the operation's
-// values are summed over them. What some rows need is read before the first of them is written.
+// A block processes 32 V columns of some of the rows, with its warps alternating over the rows, and sums the
+// operation's values. Inputs of several rows are read before the first of them is written.
 template <int V, class Operation>
 __global__ void __launch_bounds__(1024) columns_kernel(Operation op, std::int64_t rows, std::int64_t width,
                                                        std::int64_t rows_each, float* partial, float* total) {
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(1024) columns_kernel(Operation op, std::int64_
   }
 }
 
-// Parts of the rows, whose sums are added by another launch; a small matrix is not worth one.
+// The number of row parts whose sums another launch adds; a small matrix has a single part.
 inline std::int64_t column_pieces(std::int64_t rows, std::int64_t width) {
   constexpr std::int64_t few_rows = 1024, few_columns = 256, most_pieces = 128;
   if (rows <= few_rows && width <= few_columns) return 1;
@@ -111,14 +111,14 @@ inline std::size_t column_scratch(std::int64_t rows, std::int64_t width) {
 }
 
 // op.run(op.item<V>(row, column), row, column) for all rows and columns, V columns at a time; sum[column] +=
-// Σ over rows of what it returns, always added in the same order; null: not summed. scratch: column_scratch()
+// Σ over rows of the returned values, always in the same order; null: not summed. scratch: column_scratch()
 // bytes.
 template <class Operation>
 void each_column(const Stream& stream, const Operation& op, std::int64_t rows, std::int64_t width, float* sum,
                  std::byte* scratch) {
   if (rows == 0 || width == 0) return;
   const std::int64_t pieces = column_pieces(rows, width), rows_each = blocks_for(rows, pieces);
-  // Where a block has all rows it has all the warps that find work.
+  // A block that has all rows has as many warps as can be used.
   constexpr std::int64_t usual_groups = 8, most_groups = 32;
   const auto groups =
       static_cast<int>(std::min(blocks_for(rows_each, 4), pieces == 1 ? most_groups : usual_groups));

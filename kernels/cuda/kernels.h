@@ -3,8 +3,8 @@
 #include "kernels/cuda/cuda.h"
 #include "kernels/ops/backend.h"
 
-// The files that register kernels, each with the stem that its operations have in kernels/ops. Each registers
-// its own; tf32: see backend() in cuda_backend.h.
+// The files that register kernels, each named after the stem of its operations in kernels/ops; tf32: see
+// backend() in cuda_backend.h.
 #define COMERA_CUDA_FILES(X)    \
   X(attention_backward)         \
   X(attention_forward)          \

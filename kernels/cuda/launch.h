@@ -8,13 +8,13 @@
 
 namespace comera::COMERA_CUDA {
 
-// Throws Error with the call, its file and line, and CUDA's reason unless a call succeeded.
+// Throws Error with the call, its file and line, and CUDA's reason if the call failed.
 void check_call(cudaError_t error, const char* call, const char* file, int line);
 #define COMERA_CUDA_CALL(call) check_call(call, #call, __FILE__, __LINE__)
 
 inline cudaStream_t stream_of(const Stream& stream) { return static_cast<cudaStream_t>(stream.handle); }
 
-// How a kernel is launched. Blocks beyond the first axis are for what is independent, such as heads.
+// The launch configuration of a kernel. Further axes are for independent work, such as heads.
 struct Shape3 {
   std::int64_t x = 1, y = 1, z = 1;
 };
@@ -27,10 +27,10 @@ struct LaunchShape {
 inline constexpr int warp = 32;
 inline constexpr std::int64_t most_blocks_x = 0x7fffffff;
 
-// Enough blocks for so many items, each block taking `each` of them.
+// Blocks for this many items, with `each` items per block.
 inline std::int64_t blocks_for(std::int64_t items, std::int64_t each) { return (items + each - 1) / each; }
 
-// Grids are counted in 64 bits, and a launch takes 32: what does not fit is an error with the kernel's name.
+// Grids are counted in 64 bits, but a launch takes 32: overflow is an error with the kernel's name.
 inline void check_shape(const char* name, const LaunchShape& shape) {
   constexpr std::int64_t most_yz = 65535;
   constexpr int most_threads = 1024;
@@ -75,7 +75,7 @@ void launch_kernel(const char* name, const char* file, int line, void (*kernel)(
 #define COMERA_LAUNCH(stream, shape, kernel, ...) \
   launch_kernel(#kernel, __FILE__, __LINE__, kernel, stream, shape, __VA_ARGS__)
 
-// The shared memory of a block, laid out as `Layout`, of which the launch gave the size.
+// The shared memory of a block, laid out as `Layout`; the launch sets its size.
 #if defined(COMERA_EMULATED)
 template <class T>
 T* shared_array(std::size_t count) {

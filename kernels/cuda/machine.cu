@@ -7,8 +7,8 @@ namespace comera::COMERA_CUDA {
 
 namespace {
 
-// Floating-point operations of a multiprocessor in a cycle, two for each multiply-add, from this compute
-// capability on. Those in TF32 and bfloat16 are of tensor cores, which sum in float32.
+// Floating-point operations of a multiprocessor per cycle, two for each multiply-add, from this compute
+// capability on. TF32 and bfloat16 use tensor cores with float32 sums.
 struct Rates {
   int capability;
   double float32, tf32, bfloat16;
@@ -35,7 +35,7 @@ GpuProperties first_gpu() {
   GpuProperties gpu;
   if (device_count() == 0) return gpu;
   const auto read = [](cudaDeviceAttr attribute, auto otherwise) {
-    int value = 0;  // a driver that does not know an attribute leaves it
+    int value = 0;  // unchanged if the driver does not know the attribute
     const bool known = cudaDeviceGetAttribute(&value, attribute, 0) == cudaSuccess && value > 0;
     if (!known) cudaGetLastError();
     return known ? value : otherwise;
@@ -54,8 +54,8 @@ GpuProperties first_gpu() {
 MachineModel machine_of(const GpuProperties& gpu, bool tf32) {
   const Rates in_a_cycle = rates_of(gpu.capability);
   const double cycles = gpu.multiprocessors * gpu.clock;
-  // Between two kernels of a recording. A launch by itself takes longer, but whether a step is recorded must
-  // not change its results.
+  // Between two kernels of a recording. A single launch takes longer, but recording a step must not change
+  // its results.
   constexpr double seconds_between_kernels = 2e-6;
   return {.flops_per_second = cycles * (tf32 ? in_a_cycle.tf32 : in_a_cycle.float32),
           .narrow_flops_per_second = cycles * in_a_cycle.bfloat16,

@@ -2,8 +2,7 @@
 
 #include "kernels/cuda/launch.h"
 
-// Sums over the threads of a warp or a block, always in the same order: the same numbers give the
-// same bits.
+// Sums over the threads of a warp or a block, always in the same order, so that they are bit-reproducible.
 namespace comera::COMERA_CUDA {
 
 inline constexpr unsigned all_lanes = 0xffffffffu;
@@ -11,7 +10,7 @@ inline constexpr unsigned all_lanes = 0xffffffffu;
 __device__ __forceinline__ int lane_of_thread() { return static_cast<int>(threadIdx.x % warp); }
 __device__ __forceinline__ int warp_of_thread() { return static_cast<int>(threadIdx.x / warp); }
 
-// threadIdx.x, asked for each time: what follows from it need not stay in registers until it is used again.
+// threadIdx.x, read again each time, so that derived values need not stay in registers between uses.
 __device__ __forceinline__ unsigned opaque_thread_index() {
 #if defined(COMERA_EMULATED)
   return threadIdx.x;
@@ -22,7 +21,7 @@ __device__ __forceinline__ unsigned opaque_thread_index() {
 #endif
 }
 
-// In every lane. All lanes of the warp must call.
+// The result is in every lane. All lanes of the warp must call.
 template <class T>
 __device__ __forceinline__ T warp_sum(T value) {
 #pragma unroll
@@ -30,8 +29,8 @@ __device__ __forceinline__ T warp_sum(T value) {
   return value;
 }
 
-// Of N values at once, a power of two: lane l has the sum of value l / (32 / N). Halves of the lanes exchange
-// halves of the values, which takes a fifth of the shuffles of N warp_sum(). All lanes must call.
+// For N values at once, a power of two: lane l gets the sum of value l / (32 / N). Halves of the lanes
+// exchange halves of the values, which takes a fifth of the shuffles of N warp_sum(). All lanes must call.
 template <int N>
 __device__ __forceinline__ float warp_sums(float (&values)[N]) {
   int count = N / 2;
@@ -48,8 +47,8 @@ __device__ __forceinline__ float warp_sums(float (&values)[N]) {
   return values[0];
 }
 
-// In every thread; all threads of the block must call, and their number must be a multiple of 32. `scratch`
-// is shared memory of a T for each warp, which may be used again at once.
+// The result is in every thread; all threads of the block must call, and their number must be a multiple of
+// 32. `scratch` is shared memory for one T per warp, reusable at once.
 template <class T>
 __device__ __forceinline__ T block_sum(T value, T* scratch) {
   value = warp_sum(value);
@@ -61,7 +60,7 @@ __device__ __forceinline__ T block_sum(T value, T* scratch) {
   return sum;
 }
 
-// The same for the least of their numbers.
+// The same for the minimum.
 __device__ __forceinline__ int block_least(int value, int* scratch) {
 #pragma unroll
   for (int bits = warp / 2; bits > 0; bits /= 2) value = min(value, __shfl_xor_sync(all_lanes, value, bits));

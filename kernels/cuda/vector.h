@@ -6,14 +6,14 @@
 
 namespace comera::COMERA_CUDA {
 
-// V neighbouring numbers as single-precision ones, whatever type they have in memory. Moved in one
-// instruction where the address is a multiple of V elements.
+// V neighbouring numbers in single precision, whatever their type in memory. Moved in one instruction if the
+// address is a multiple of V elements.
 template <int V>
 struct Values {
   float at[V];
 };
 
-// As they are in memory. Instructions move up to 16 bytes, and tensors begin at multiples of that.
+// The memory representation. Instructions move up to 16 bytes, and tensors are aligned to that.
 template <class T, int V>
 struct alignas(sizeof(T) * V < 16 ? sizeof(T) * V : 16) Packed {
   T at[V];
@@ -35,8 +35,8 @@ __device__ __forceinline__ void store(T* to, const Values<V>& values) {
   *reinterpret_cast<Packed<T, V>*>(to) = packed;
 }
 
-// As registers hold them while they wait to be used: narrow ones in pairs, which the compiler would take
-// apart. For float and bfloat16.
+// The register representation of values waiting to be used: narrow ones in pairs, which the compiler would
+// split. For float and bfloat16.
 template <class T, int V>
 struct Waiting {
   std::uint32_t word[(sizeof(T) * V + 3) / 4];
@@ -49,8 +49,8 @@ __device__ __forceinline__ Waiting<T, V> load_waiting(const T* from) {
   memcpy(&waiting, &packed, sizeof packed);
   return waiting;
 }
-// To global memory. The instruction is written out, since the compiler stores parts where it finds the places
-// of several stores from one another.
+// Stores to global memory. The instruction is written explicitly, because the compiler splits stores when it
+// can relate the addresses of several of them.
 template <class T, int V>
 __device__ __forceinline__ void store_waiting(T* to, const Waiting<T, V>& waiting) {
 #if defined(COMERA_EMULATED)
@@ -97,12 +97,12 @@ __device__ __forceinline__ Waiting<T, V> waiting_of(const Values<V>& values) {
   return waiting;
 }
 
-// How many numbers a thread moves at once if rows of this width begin at multiples of it.
+// How many elements a thread moves at once if rows of this width are aligned to them.
 inline int vector_of(std::int64_t width) { return width % 4 == 0 ? 4 : 1; }
 
-// A dropout as kernels use it: what is per launch is computed on the host.
+// Dropout parameters for kernels: values constant per launch are computed on the host.
 struct DropoutMask {
-  const DropoutKey* key = nullptr;  // in device memory, among StepInputs; null without dropout
+  const DropoutKey* key = nullptr;  // in device memory, in StepInputs; null without dropout
   std::uint32_t site = 0;
   std::uint32_t threshold = 0;
   float scale = 1;
@@ -114,20 +114,20 @@ inline DropoutMask mask_of(const DropoutSpec& spec, const Tensor& step_inputs) {
           static_cast<float>(spec.scale())};
 }
 
-// The decision bytes of elements [element, element + V), of which V, dividing 4, begins at a multiple.
+// The mask bytes of elements [element, element + V); element is a multiple of V, which divides 4.
 template <int V>
 __device__ __forceinline__ std::uint32_t dropout_word(const DropoutMask& mask, std::int64_t element) {
   const Philox4 bytes = dropout_bytes(*mask.key, mask.site, static_cast<std::uint32_t>(element / 16));
   return bytes.word[element % 16 / 4] >> (8 * (element % 4));
 }
 
-// What element i of a word is multiplied by.
+// The multiplier of element i of a word.
 __device__ __forceinline__ float dropout_factor(const DropoutMask& mask, std::uint32_t word, int i) {
   const std::uint32_t byte = (word >> (8 * i)) & 255u;
   return byte >= mask.threshold ? mask.scale : 0;
 }
 
-// What elements [element, element + V) are multiplied by; element is a multiple of V, which divides 16.
+// The multipliers of elements [element, element + V); element is a multiple of V, which divides 16.
 template <int V>
 __device__ __forceinline__ Values<V> dropout_factors(const DropoutMask& mask, std::int64_t element) {
   Values<V> factors;
@@ -146,7 +146,7 @@ __device__ __forceinline__ Values<V> dropout_factors(const DropoutMask& mask, st
   return factors;
 }
 
-// What parts of a sum gave, `apart` floats apart, in their order.
+// The sum of partial sums with stride `apart` in floats, in order.
 template <int V>
 __device__ __forceinline__ Values<V> sum_of_parts(const float* partial, std::int64_t parts,
                                                   std::int64_t apart) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Asynchronous copies of a thread, as kernels/cuda/products/async_copies.h has them.
+// Asynchronous copies of a thread, with the interface of kernels/cuda/products/async_copies.h.
 
 #include <cstdint>
 #include <cstring>
@@ -9,8 +9,8 @@
 
 namespace comera::emulation {
 
-// A copy may be done as soon as it is started, or not before it is waited for: every second one is early, the
-// others are late, so that tests see who relies on either.
+// A copy may complete as soon as it is started, or only when it is waited for: copies alternate between both,
+// so that tests detect code that relies on either.
 class AsyncCopies {
  public:
   void add(void* to, const void* from, bool real) {

@@ -10,7 +10,7 @@
 #include "kernels/emulation/fiber.h"
 #include "kernels/emulation/sanitizers.h"
 
-// How the threads of a block take turns, and where they meet.
+// The scheduling of a block's threads, and their meetings.
 
 namespace comera::emulation {
 
@@ -70,18 +70,18 @@ void go(Fiber& from, Fiber& to) {
   if (block.flow == block.main) throw EmulationError(block.error);
   tsan_release(&block.end_order);
   go(*block.flow, *block.main);
-  std::abort();  // nobody comes back
+  std::abort();  // no fiber returns here
 }
 
 Fiber* take_fiber(Block& block, [[maybe_unused]] const Thread& thread) {
-  // A race detector knows threads by their fibers: each of a block has one of its own.
+  // A race detector identifies threads by their fibers: each thread of a block has its own.
   if (COMERA_TSAN) return block.fibers[thread.number];
   if (block.idle_count > 0) return block.idle[--block.idle_count];
   return block.fibers[block.fiber_count++] = new Fiber(thread_entry);
 }
 
-// Leaves the flow `from` (a thread's, or the host's) for the next thread that can run. Returns when `from` is
-// chosen again.
+// Switches from the flow `from` (a thread's, or the host's) to the next runnable thread. Returns when `from`
+// is chosen again.
 void leave(Fiber& from, const Thread* itself) {
   Block& block = *current_block;
   Thread* next = take_ready(block);
@@ -125,7 +125,7 @@ void check_same_meeting(const Thread& waiting, unsigned mask, WarpWork work) {
     fail("lanes of one warp meet in different operations", current->file, current->line);
 }
 
-// If all lanes of the mask are there, does their work and lets them go on.
+// If all lanes of the mask have arrived, does their work and lets them continue.
 bool hold_meeting(Block& block, Thread* warp, unsigned mask, WarpWork work) {
   const int number = warp->number / warp_size;
   const unsigned lanes = mask & block.living[number];
@@ -176,7 +176,7 @@ void thread_entry() {
     end_thread(block, thread);
     thread.fiber = nullptr;
     if (!COMERA_TSAN) {
-      // Only the first of those that can run is looked at, so that the order stays as it is.
+      // Only the first runnable thread is considered, so that the order is kept.
       if (Thread* next = take_ready(block)) {
         next->state = State::running;
         current = next;
@@ -223,7 +223,7 @@ void run_block(Block& block, const Index3& index) {
   leave(*block.main, nullptr);
   tsan_acquire(&block.end_order);
   if (block.error[0] != '\0') {
-    // What the fibers stood in is given up; they own nothing.
+    // The fibers' stacks are abandoned; they own nothing.
     for (int i = 0; i < block.fiber_count; ++i) block.fibers[i]->reset();
     current = nullptr;
     throw EmulationError(block.error);
@@ -278,7 +278,8 @@ void warp_meeting(unsigned mask, WarpWork work, void* payload, bool fence, const
   const unsigned there = full_warp >> (warp_size - std::min(warp_size, block.count - warp->number));
   if ((mask & there & ~block.living[number]) != 0)
     fail("the mask names a lane that has ended", thread.file, thread.line);
-  // One stands for all that wait: each was compared when it came, and all are when the last one comes.
+  // One lane represents all that wait: each was compared when it arrived, and all are when the last one
+  // arrives.
   if (const unsigned others = mask & block.meeting[number]; others != 0)
     check_same_meeting(warp[std::countr_zero(others)], mask, work);
   thread.mask = mask;

@@ -6,10 +6,10 @@
 #include "kernels/emulation/block.h"
 #include "kernels/emulation/fiber.h"
 
-// The files that include this one are compiled without ThreadSanitizer: fibers take turns, so that the
-// scheduler's own state needs no ordering, and what orders the threads of a kernel is said explicitly. For
-// the same reason nothing in them calls the standard library while a kernel runs: its inline functions may be
-// linked as instrumented elsewhere.
+// The files that include this one are compiled without ThreadSanitizer: fibers take turns, so the scheduler's
+// state needs no ordering, and the ordering between a kernel's threads is declared explicitly. For the same
+// reason they do not call the standard library while a kernel runs: its inline functions may be linked in an
+// instrumented version.
 
 namespace comera::emulation {
 
@@ -20,7 +20,7 @@ struct Thread {
   int number = 0;
   State state = State::ready;
   Fiber* fiber = nullptr;  // null until it starts
-  // Of the meeting or barrier that it waits in.
+  // The meeting or barrier that it waits for.
   unsigned mask = 0;
   WarpWork work = nullptr;
   void* payload = nullptr;
@@ -37,7 +37,7 @@ struct Random {
   }
 };
 
-// A block and everything that its threads need, for one host thread; used again for every block it runs.
+// A block and everything that its threads need, for one host thread; reused for every block that it runs.
 struct Block {
   Launch launch;
   Index3 index;
@@ -45,7 +45,7 @@ struct Block {
   int live = 0;
   Thread threads[most_threads];
 
-  // Threads that can go on, in the order in which they became so.
+  // Runnable threads, in the order in which they became runnable.
   int ready[most_threads] = {};
   int first_ready = 0, ready_count = 0;
 
@@ -60,8 +60,8 @@ struct Block {
   Random random{1};
 
   Fiber* main = nullptr;
-  Fiber* flow = nullptr;             // the one that runs
-  Fiber* fibers[most_threads] = {};  // made so far
+  Fiber* flow = nullptr;             // the running one
+  Fiber* fibers[most_threads] = {};  // created so far
   int fiber_count = 0;
   Fiber* idle[most_threads] = {};
   int idle_count = 0;
@@ -87,13 +87,13 @@ struct Block {
   }
 };
 
-// What this host thread runs; null outside of kernels.
+// The block that this host thread runs; null outside of kernels.
 extern constinit thread_local Block* current_block;
 extern constinit thread_local Thread* current;
 
 // Runs every thread of a block to its end; throws EmulationError.
 void run_block(Block& block, const Index3& index);
-// What a fiber does: one thread after another, as long as those that come next have not started elsewhere.
+// The entry of a fiber: runs one thread after another, as long as the next ones have not started elsewhere.
 void thread_entry();
 
 }  // namespace comera::emulation

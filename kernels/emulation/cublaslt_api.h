@@ -1,8 +1,8 @@
 #pragma once
 
 // The part of cuBLASLt's interface that kernels/cuda uses, for machines without CUDA: names and values are
-// those of CUDA 12 and 13 (tests/cuda/cublaslt_api_test.cpp compares them where the real header is).
-// Structures that the library keeps to itself are what the fake library has in them.
+// those of CUDA 12 and 13 (tests/cuda/cublaslt_api_test.cpp compares them if the real header is available).
+// Opaque structures contain the fake library's data.
 
 #include <cstddef>
 #include <cstdint>

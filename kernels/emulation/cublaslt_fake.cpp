@@ -1,11 +1,10 @@
-// A library that is loaded in place of cuBLASLt: it computes on the host what products of the emulated
-// backend are asked for, and refuses what cuBLASLt's documentation refuses (cuBLAS Library, CUDA 13, sections
+// A library that is loaded in place of cuBLASLt. It computes the products of the emulated backend on the
+// host, and rejects what cuBLASLt's documentation rejects (cuBLAS Library, CUDA 13, sections
 // "cublasLtMatmul()", "cublasLtMatmulAlgoGetHeuristic()" and "8-bit Floating Point Data Types (FP8) Usage"):
-// types and compute types that do not go together, layouts and leading dimensions that are too small, 8-bit
-// operands that are not given as TN or are no multiples of 16, pointers that are less aligned than was
-// promised to the heuristic, workspaces that are too small, and an algorithm for another product than the one
-// at hand. An algorithm that was found without scale pointers is refused with them and the other way round,
-// which cuBLASLt does not promise to handle.
+// incompatible types and compute types, layouts and leading dimensions that are too small, 8-bit operands
+// that are not TN or not multiples of 16, pointers less aligned than promised to the heuristic, workspaces
+// that are too small, and an algorithm for another product. An algorithm found without scale pointers is
+// rejected with them and vice versa, which cuBLASLt does not promise to support.
 
 #include "kernels/emulation/cublaslt_fake.h"
 
@@ -39,8 +38,7 @@ struct FakeLtLayout {
 struct FakeLtPreference {
   std::uint64_t workspace = 0;
   std::uint32_t reductions = ~0u;
-  std::array<std::uint32_t, 4> alignment = {256, 256, 256,
-                                            256};  // of A, B, C, D, as the library's default is
+  std::array<std::uint32_t, 4> alignment = {256, 256, 256, 256};  // of A, B, C, D; the library's default
 };
 
 namespace {
@@ -55,7 +53,7 @@ cublasStatus_t refuse(cublasStatus_t status, std::string why) {
   return status;
 }
 
-// Products and layouts are kept by those who asked for them until the process ends.
+// Products and layouts are kept by their callers until the process ends.
 template <class T>
 T* kept(T made) {
   static std::deque<T>& all = *new std::deque<T>;
@@ -89,9 +87,9 @@ struct Question {
   std::uint64_t k_of_b() const { return product.transpose_b == CUBLAS_OP_T ? b.columns : b.rows; }
   bool has_scales() const { return product.scale_a != nullptr || product.scale_b != nullptr; }
 
-  // Why no algorithm computes it; empty if one does.
+  // Why no algorithm supports it; empty if one does.
   std::string fault(const std::array<std::uint32_t, 4>& alignment) const;
-  // Of all that decides about the algorithm.
+  // A hash of everything that determines the algorithm.
   std::uint64_t identity() const;
 };
 
@@ -145,7 +143,7 @@ std::uint64_t Question::identity() const {
   return mixed;
 }
 
-// What an algorithm remembers.
+// The content of an algorithm.
 struct Algorithm {
   std::uint64_t identity, has_scales;
   std::array<std::uint32_t, 4> alignment;
@@ -154,7 +152,7 @@ struct Algorithm {
 static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
 
 std::uint64_t wanted_workspace(const Question& question, const FakeLtPreference& preference) {
-  // Long sums of small results are split, and their parts lie in the workspace.
+  // Long sums of small results are split, with their parts in the workspace.
   const std::uint64_t results = question.m() * question.n();
   const std::uint64_t parts = results * 2 * sizeof(float) * static_cast<std::uint64_t>(question.d.batch);
   const bool may = (preference.reductions & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) != 0;
@@ -163,7 +161,7 @@ std::uint64_t wanted_workspace(const Question& question, const FakeLtPreference&
              : 0;
 }
 
-// ---- What is computed
+// ---- Computation
 
 float number_at(const void* matrix, cudaDataType_t type, std::int64_t place) {
   switch (type) {
@@ -179,7 +177,7 @@ float number_at(const void* matrix, cudaDataType_t type, std::int64_t place) {
   return static_cast<const float*>(matrix)[place];
 }
 
-// op(X) with k adjacent: rows are those of op(A), or the columns of op(B).
+// op(X) contiguous along k: rows are those of op(A), or the columns of op(B).
 std::vector<float> operand(const void* matrix, const FakeLtLayout& layout, std::int64_t begin, bool k_first,
                            bool tf32) {
   const auto rows = static_cast<std::int64_t>(layout.rows),
@@ -194,8 +192,8 @@ std::vector<float> operand(const void* matrix, const FakeLtLayout& layout, std::
   return numbers;
 }
 
-// As Hopper's tensor cores sum products of 8-bit numbers. Without `fast` what was summed is added to a
-// float32 number after every 128 products.
+// Sums of 8-bit products as in Hopper's tensor cores. Without `fast`, the partial sum is added to a float32
+// number after every 128 products.
 double sum_of_8_bit(const float* a, const float* b, std::int64_t count, bool fast) {
   constexpr int at_a_time = comera::emulation::products_of_8_bit;
   constexpr std::int64_t promoted_after = 128;
@@ -225,7 +223,7 @@ struct Work {
   float alpha, beta;
 
   void run() const {
-    std::memset(workspace, 0xEE, workspace_bytes);  // it is the library's until the product is done
+    std::memset(workspace, 0xEE, workspace_bytes);  // it belongs to the library until the product is done
     for (std::int64_t of_batch = 0; of_batch < d.batch; ++of_batch) run_one(of_batch);
   }
   void run_one(std::int64_t of_batch) const;
@@ -401,7 +399,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, co
     return refuse(CUBLAS_STATUS_NOT_SUPPORTED,
                   algorithm.has_scales != 0 ? "the algorithm was found with scale pointers"
                                             : "the algorithm was found before scale pointers were set");
-  // In no documentation; an H200 with cuBLASLt 13.1 refuses it, and only here.
+  // Undocumented; an H200 with cuBLASLt 13.1 rejects it, and only here.
   for (const float* scale : {product->scale_a, product->scale_b})
     if (reinterpret_cast<std::uintptr_t>(scale) % 16 != 0)
       return refuse(CUBLAS_STATUS_NOT_SUPPORTED, "a scale does not lie at a multiple of 16 bytes");

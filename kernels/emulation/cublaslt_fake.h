@@ -5,8 +5,8 @@
 
 #include "kernels/emulation/cublaslt_api.h"
 
-// What tests and the emulated backend say to the fake cuBLASLt beside cuBLASLt's own interface
-// (cublaslt_fake.cpp). Both functions are looked up in the loaded library by these names.
+// Control functions of the fake cuBLASLt, besides cuBLASLt's own interface (cublaslt_fake.cpp), for tests and
+// the emulated backend. Both functions are looked up in the loaded library by these names.
 namespace comera::emulation {
 
 struct FakeCublasLt {
@@ -14,10 +14,10 @@ struct FakeCublasLt {
   std::function<void(std::string, StreamState*, std::function<void()>)> put;
   std::function<bool()> is_capturing;  // whether a stream captures: comera::emulation::is_capturing()
   bool finds_nothing = false;          // no algorithm for any product
-  cublasStatus_t state = CUBLAS_STATUS_SUCCESS;  // of the algorithms that are found
+  cublasStatus_t state = CUBLAS_STATUS_SUCCESS;  // of the algorithms found
   std::string failing_call;                      // this call fails: "cublasLtMatmul"
-  std::string refused;                           // why the last call that was refused was
-  int heuristics = 0, products = 0;              // calls that were answered
+  std::string refused;                           // why the last rejected call failed
+  int heuristics = 0, products = 0;              // answered calls
   std::size_t largest_promise = 0;               // of alignments, bytes
 };
 

@@ -12,11 +12,11 @@ namespace comera::emulation {
 namespace {
 
 constexpr std::size_t page = 4096;
-// Instrumented code needs more room.
+// Instrumented code needs larger stacks.
 constexpr std::size_t usual_stack = COMERA_ASAN || COMERA_TSAN ? 64 * page : 8 * page;
 
 #if defined(__x86_64__)
-// Saves what the System V convention has a callee save, and goes on where the other stack says.
+// Saves the callee-saved registers of the System V convention, and continues on the other stack.
 __attribute__((naked, noinline, no_sanitize("address", "thread", "undefined"))) void swap_stacks(
     void** /*from*/, void* /*to*/) {
   asm volatile(
@@ -45,7 +45,7 @@ Fiber::Fiber(Entry entry) : entry_(entry), mapped_(usual_stack + page), stack_by
       mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
   memory_ = static_cast<std::byte*>(memory);
-  mprotect(memory_, page, PROT_NONE);  // an overflow is a fault, not somebody else's stack
+  mprotect(memory_, page, PROT_NONE);  // an overflow is a fault instead of reaching another stack
   stack_ = memory_ + page;
 #if COMERA_TSAN
   tsan_ = __tsan_create_fiber(0);
@@ -67,11 +67,11 @@ void Fiber::reset() {
   __asan_unpoison_memory_region(stack_, stack_bytes_);
 #endif
 #if defined(__x86_64__)
-  // The tops of a thousand stacks of equal size would share a few sets of the cache.
+  // The tops of a thousand stacks of equal size would share a few cache sets.
   static thread_local unsigned colour = 0;
   auto** top = reinterpret_cast<void**>(static_cast<std::byte*>(stack_) + stack_bytes_ -
                                         std::size_t{64} * (1 + colour++ % 16));
-  *--top = nullptr;  // where the entry would return to; also aligns the stack as after a call
+  *--top = nullptr;  // the return address of the entry; also aligns the stack as after a call
   *--top = reinterpret_cast<void*>(entry_);
   for (int saved_register = 0; saved_register < 6; ++saved_register) *--top = nullptr;
   top_ = top;

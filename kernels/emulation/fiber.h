@@ -8,8 +8,8 @@
 
 namespace comera::emulation {
 
-// A flow of control with a stack of its own that runs until it switches to another. Sanitizers are told of
-// every switch. Fibers stay on the host thread that made them.
+// A flow of control with its own stack that runs until it switches to another. Sanitizers are notified of
+// every switch. Fibers stay on the host thread that created them.
 class Fiber {
  public:
   using Entry = void (*)();  // never returns
@@ -21,21 +21,21 @@ class Fiber {
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  // From this one, which must be running, to the other. Returns when something switches back.
+  // Switches from this fiber, which must be running, to the other. Returns when something switches back.
   void switch_to(Fiber& other);
-  // At the very start of an entry.
+  // Called at the very start of an entry.
   static void begin();
-  // Forgets where it stood: the next switch to it starts at its entry.
+  // Discards its state: the next switch to it starts at its entry.
   void reset();
 
  private:
   Entry entry_ = nullptr;
-  std::byte* memory_ = nullptr;  // guard page and stack; null for the host thread's own
+  std::byte* memory_ = nullptr;  // guard page and stack; null for the host thread
   std::size_t mapped_ = 0;
   void* stack_ = nullptr;  // lowest address
   std::size_t stack_bytes_ = 0;
 #if defined(__x86_64__)
-  void* top_ = nullptr;  // stack pointer while it does not run
+  void* top_ = nullptr;  // stack pointer while suspended
 #else
   ucontext_t context_;
 #endif

@@ -28,7 +28,7 @@ Block& block_of_this_thread() {
   return *block;
 }
 
-// As many bytes as were asked for, so that AddressSanitizer sees what is beyond.
+// Exactly the requested bytes, so that AddressSanitizer detects accesses beyond them.
 class SharedMemory {
  public:
   explicit SharedMemory(std::size_t bytes) : bytes_(bytes), whole_((bytes + 128) / 128 * 128) {
@@ -62,7 +62,7 @@ struct Grid {
   std::uint64_t blocks() const { return std::uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z; }
 };
 
-// Every so-many'th block, so that each worker gets its share however short the kernel is.
+// Runs every `workers`-th block, so that each worker gets its share however short the kernel is.
 void run_blocks(const Grid& grid, std::uint64_t worker) {
   Block& block = block_of_this_thread();
   const SharedMemory shared(grid.launch.shared_bytes);
@@ -74,7 +74,7 @@ void run_blocks(const Grid& grid, std::uint64_t worker) {
   block.error[0] = '\0';
   block.order = options().order;
   block.random.state = (options().seed + worker + 1) * 0x9E3779B97F4A7C15u;
-  if (COMERA_TSAN)  // made here: making a fiber orders its maker before it
+  if (COMERA_TSAN)  // created here, because creating a fiber orders its creator before it
     while (block.fiber_count < block.count) block.fibers[block.fiber_count++] = new Fiber(thread_entry);
   struct Current {
     explicit Current(Block& block) { current_block = &block; }
@@ -112,7 +112,7 @@ void run_grid(const Launch& launch, void (*body)(const void*), const void* conte
   check_launch(launch);
   Grid grid{launch, body, context, static_cast<std::uint64_t>(std::max(options().workers, 1))};
   grid.workers = std::min(grid.workers, grid.blocks());
-  // Host threads are made anew, so that only the launch orders them.
+  // Host threads are created for each launch, so that only the launch orders them.
   std::vector<std::exception_ptr> errors(grid.workers);
   const auto work = [&](std::uint64_t worker) {
     try {

@@ -1,8 +1,8 @@
 #pragma once
 
-// What a .cu file needs of the CUDA language, for a host compiler: keywords, what a thread sees, barriers,
-// warp operations, atomics and arithmetic. Threads are fibers (block.h). Shared memory is what a launch asks
-// for: kernels use no static one.
+// The parts of the CUDA language that .cu files use, for a host compiler: keywords, thread indices, barriers,
+// warp operations, atomics and arithmetic. Threads are fibers (block.h). Shared memory is allocated per
+// launch: kernels use no static shared memory.
 //
 // Not modelled: time, caches, clusters, and waiting for another block.
 
@@ -21,7 +21,7 @@
 #define __host__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
-#define __grid_constant__ &  // behind a type: fibers share one copy, as threads do
+#define __grid_constant__ &  // after a type: fibers share one copy, as threads do
 #define __restrict__
 
 #define threadIdx (::comera::emulation::thread_index())
@@ -31,7 +31,7 @@
 
 namespace comera::emulation {
 
-// The barrier of a block, and warp operations, carry the line that they are called from.
+// A block's barrier and warp operations take the line of their call.
 
 inline void __syncthreads(const Where& where = Where::current()) { block_barrier(0, where); }
 inline int __syncthreads_or(int predicate, const Where& where = Where::current()) {
@@ -68,7 +68,7 @@ T shuffle(unsigned mask, T value, int source, const Where& where) {
   return payload.result;
 }
 
-// Lanes outside of a part of `width` lanes give their own value.
+// Lanes outside of a part of `width` lanes return their own value.
 template <class T>
 T __shfl_sync(unsigned mask, T value, int source, int width = warp_size,
               const Where& where = Where::current()) {
@@ -117,7 +117,7 @@ inline int __all_sync(unsigned mask, int predicate, const Where& where = Where::
 
 inline void __threadfence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
-// Atomics return what was there.
+// Atomics return the previous value.
 template <class T, class Change>
 T change_atomically(T* place, Change&& change) {
   using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;

@@ -17,7 +17,7 @@ namespace {
 
 using Blocks = std::map<void*, std::size_t>;
 Blocks &allocated = *new Blocks,
-       &pinned = *new Blocks;  // never freed: other objects' ends may come after theirs
+       &pinned = *new Blocks;  // never freed: destructors of other objects may run later
 std::size_t in_use = 0;
 
 cudaError_t result(cudaError_t error) { return result_of(error); }
@@ -65,7 +65,7 @@ const char* cudaGetErrorName(cudaError_t error) {
 const char* cudaGetErrorString(cudaError_t error) { return cudaGetErrorName(error); }
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  // As without a driver: the count is left as it was.
+  // As without a driver: the count is unchanged.
   if (const cudaError_t error = device_ready(); error != cudaSuccess) return error;
   *count = machine().devices;
   return cudaSuccess;
@@ -103,7 +103,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
 
 namespace {
 
-// Exactly as many bytes, at the alignment of the real one.
+// Exactly the requested bytes, with the alignment of the real runtime.
 cudaError_t take_memory(void** memory, std::size_t bytes) {
   if (posix_memalign(memory, 256, std::max<std::size_t>(bytes, 1)) != 0)
     return result(cudaErrorMemoryAllocation);
@@ -129,7 +129,7 @@ cudaError_t cudaFree(void* memory) {
   if (const cudaError_t error = not_while_capturing(); error != cudaSuccess) return error;
   const auto found = allocated.find(memory);
   if (found == allocated.end()) return result(cudaErrorInvalidValue);
-  drain_all();  // whatever still uses it
+  drain_all();  // waits for its last use
   in_use -= found->second;
   allocated.erase(found);
   std::free(memory);

@@ -1,8 +1,8 @@
 #pragma once
 
-// The part of the CUDA runtime that kernels/cuda uses, on the host. What is put on a stream is done when
-// somebody waits for it, with streams in turns of a random order that events allow; what a graph captured is
-// done again at each of its launches, in the same way.
+// The part of the CUDA runtime that kernels/cuda uses, on the host. Work on a stream runs when something
+// waits for it, with streams interleaved in a random order that events allow; a captured graph runs again at
+// each of its launches, in the same way.
 
 #include <fmt/format.h>
 
@@ -49,8 +49,8 @@ cudaError_t cudaSetDevice(int device);
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 cudaError_t cudaDeviceGetPCIBusId(char* address, int bytes, int device);
 
-// ---- Memory. Blocks are as large as asked for and come from malloc(), so that AddressSanitizer sees what
-// lies beyond them. Never zeroed: filled with 0xFF.
+// ---- Memory. Blocks have exactly the requested size and come from malloc(), so that AddressSanitizer
+// detects accesses beyond them. Never zeroed: filled with 0xFF.
 
 enum cudaMemcpyKind : int {
   cudaMemcpyHostToDevice = 1,
@@ -111,7 +111,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 // while the stream captures.
 void put(std::string name, cudaStream_t stream, std::function<void()> work);
 
-// kernel(arguments...) with copies of the arguments, as the runtime makes them.
+// kernel(arguments...) with copies of the arguments, as in the runtime.
 template <class... Parameters, class... Arguments>
 void launch(const char* name, void (*kernel)(Parameters...), const Index3& grid, const Index3& block,
             std::size_t shared_bytes, cudaStream_t stream, Arguments&&... arguments) {
@@ -126,23 +126,23 @@ void launch(const char* name, void (*kernel)(Parameters...), const Index3& grid,
 
 // ---- For tests
 
-// A machine to be emulated.
+// The machine to emulate.
 struct Machine {
   int devices = 1;                            // 0: as without a driver
   std::size_t memory = std::size_t{1} << 33;  // bytes
-  int multiprocessors = 4;                    // few, so that loops over the grid go round
-  bool late =
-      false;  // work waits until somebody waits for it; else it is done at once, for tests of operations
-  std::uint64_t seed = 1;         // of the order in which streams take their turns then
-  bool computes = true;           // else kernels, products and fills are only counted; copies are made
+  int multiprocessors = 4;                    // few, so that grid-stride loops iterate
+  bool late = false;  // work is deferred until something waits for it; otherwise it runs at once, for tests
+                      // of operations
+  std::uint64_t seed = 1;         // for the order of deferred streams
+  bool computes = true;           // otherwise kernels, products and fills are only counted; copies are made
   bool refuses_captures = false;  // as if something in them were not allowed
 };
 Machine& machine();
-// Whether any stream captures now: then libraries cannot be made ready.
+// Whether any stream is capturing: then libraries cannot be initialised.
 bool is_capturing();
 
-// What was asked of the runtime, in order: "launch NAME", "graph launch", "copy to device 256", …; what a
-// graph does is not listed again. Null: nothing is written down.
+// Logs the runtime calls in order: "launch NAME", "graph launch", "copy to device 256", …; the operations
+// within a graph launch are not listed again. Null: no log.
 void log_calls(std::vector<std::string>* log);
 
 }  // namespace comera::emulation

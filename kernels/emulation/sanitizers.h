@@ -1,6 +1,6 @@
 #pragma once
 
-// Which sanitizers this is compiled with, and what they must be told.
+// The sanitizers of this build, and the notifications that they need.
 
 #ifndef __has_feature
 #define __has_feature(feature) 0  // clang has it, g++ 12 does not
@@ -14,7 +14,7 @@
 #define COMERA_ASAN 0
 #endif
 
-#if !defined(COMERA_TSAN)  // given for files that are not instrumented themselves
+#if !defined(COMERA_TSAN)  // defined for files that are not instrumented themselves
 #if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
 #define COMERA_TSAN 1
 #else
@@ -27,7 +27,7 @@
 
 namespace comera::emulation {
 
-// What happened before a release of an object is visible after an acquire of it.
+// Everything before a release of an object is visible after an acquire of it.
 inline void tsan_release([[maybe_unused]] void* object) {
 #if COMERA_TSAN
   __tsan_release(object);
@@ -46,7 +46,7 @@ extern "C" void AnnotateIgnoreWritesBegin(const char*, int);
 extern "C" void AnnotateIgnoreWritesEnd(const char*, int);
 #endif
 
-// Accesses of the emulation itself, which stand for what registers and wires do.
+// The emulation's own accesses, which model registers and wires.
 class TsanIgnored {
  public:
   TsanIgnored() {

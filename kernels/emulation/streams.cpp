@@ -1,6 +1,6 @@
-// Streams, events and graphs. On a machine whose streams are late, work waits until somebody waits for it;
-// then streams take turns in a random order that events allow, so that a wait that is missing, or memory that
-// is used again too early, shows.
+// Streams, events and graphs. On a machine with deferred streams, work waits until something waits for it;
+// then streams are interleaved in a random order that events allow, which exposes missing waits and memory
+// that is reused too early.
 
 #include "kernels/emulation/streams.h"
 
@@ -16,17 +16,17 @@
 namespace comera::emulation {
 
 struct EventState {
-  std::uint64_t recorded = 0, done = 0;  // how often
+  std::uint64_t recorded = 0, done = 0;  // number of records
   std::chrono::steady_clock::time_point done_at;
-  GraphState* captured_by = nullptr;  // of the last record, while that capture goes on
+  GraphState* captured_by = nullptr;  // by the last record, during that capture
 };
 
 namespace {
 
 using SharedEvent = std::shared_ptr<EventState>;
 
-// What stands in a queue: work, or an event that is recorded or waited for. Records of an event are numbered
-// from 1, and a wait is for the record of its number.
+// An entry in a queue: work, or an event that is recorded or waited for. Records of an event are numbered
+// from 1, and a wait refers to a record's number.
 struct Item {
   enum class Kind : std::uint8_t { work, record, wait } kind = Kind::work;
   std::function<void()> work = {};
@@ -41,12 +41,11 @@ struct StreamState {
   GraphState* capturing = nullptr;
 };
 
-// Of each stream that took part in the capture what was put on it. Events within it have numbers of their
-// own.
+// The work captured from each participating stream. Events within it are numbered separately.
 struct GraphState {
   std::vector<std::pair<StreamState*, std::vector<Item>>> streams;
-  cudaError_t fault = cudaSuccess;  // why it cannot be made a graph
-  int owners = 1;                   // the graph and what was instantiated from it
+  cudaError_t fault = cudaSuccess;  // why it cannot become a graph
+  int owners = 1;                   // the graph and its instances
 
   std::vector<Item>* items_of(const StreamState* stream) {
     for (auto& [captured, items] : streams)
@@ -57,9 +56,9 @@ struct GraphState {
 
 namespace {
 
-// Never freed: other objects' ends may come after theirs.
+// Never freed: destructors of other objects may run later.
 StreamState& default_stream = *new StreamState;
-std::vector<StreamState*>& streams = *new std::vector<StreamState*>{&default_stream};  // as they were made
+std::vector<StreamState*>& streams = *new std::vector<StreamState*>{&default_stream};  // in order of creation
 std::map<EventState*, SharedEvent>& events = *new std::map<EventState*, SharedEvent>;
 int capturing_streams = 0;
 cudaError_t last_error = cudaSuccess;
@@ -74,7 +73,7 @@ std::mt19937_64& chance() {
   return random;
 }
 
-// A random one of those whose next item can be done; null if none can.
+// A random stream whose next item can run; null if there is none.
 template <class Stream, class CanBeDone>
 Stream* one_of(const std::vector<Stream*>& all, const CanBeDone& can_be_done) {
   std::vector<Stream*> ready;
@@ -89,7 +88,7 @@ bool can_be_done(const StreamState& stream) {
   return first.kind != Item::Kind::wait || first.event->done >= first.number;
 }
 
-// Does the first item of some stream. False if nothing is left.
+// Runs the first item of some stream. False if nothing is left.
 bool do_one() {
   StreamState* stream = one_of(streams, can_be_done);
   if (stream == nullptr) {
@@ -123,7 +122,7 @@ void put_item(StreamState& stream, Item item) {
   if (!machine().late) drain_all();
 }
 
-// What a launch of a graph does, its own streams in a random order.
+// Runs a graph, its streams interleaved in a random order.
 void replay(const GraphState& graph) {
   struct Place {
     const std::vector<Item>* items;
@@ -146,8 +145,8 @@ void replay(const GraphState& graph) {
   }
 }
 
-// Whether all that other streams did comes before what the first one did last: each of them has recorded an
-// event after its work that a joined stream waits for.
+// Whether all work of other streams precedes the last work of the first one: each has recorded an event after
+// its work that a joined stream waits for.
 bool is_joined(GraphState& graph) {
   std::set<const StreamState*> joined{graph.streams.front().first};
   const auto is_waited_for = [&](const Item& record) {
@@ -228,7 +227,7 @@ namespace {
 void put_always(std::string name, cudaStream_t stream, std::function<void()> work) {
   StreamState& state = state_of(stream);
   if (state.capturing == nullptr) log_call(std::move(name));
-  if (stream == nullptr) return work();  // the default stream waits for nobody
+  if (stream == nullptr) return work();  // the default stream does not wait for others
   put_item(state, {.work = std::move(work)});
 }
 }  // namespace
@@ -243,7 +242,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   const char* const names[] = {"", "copy to device", "copy to host", "copy within the device"};
   const std::string name = fmt::format("{} {}", names[kind], bytes);
   const bool captured = state_of(stream).capturing != nullptr;
-  // The host's memory that is not pinned is read before the call returns, or written.
+  // Pageable host memory is read or written before the call returns.
   if (!captured && kind == cudaMemcpyHostToDevice && !is_pinned(from)) {
     auto read = std::make_shared<std::vector<std::byte>>(bytes);
     std::memcpy(read->data(), from, bytes);
@@ -264,7 +263,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  events.erase(event);  // what still records it or waits for it shares it
+  events.erase(event);  // shared by items that still record it or wait for it
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
@@ -281,7 +280,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     state.capturing->fault = cudaErrorStreamCaptureIsolation;  // it would depend on work outside the capture
     return result_of(cudaErrorStreamCaptureIsolation);
   }
-  if (graph != nullptr && state.capturing == nullptr) {  // the stream takes part from now on
+  if (graph != nullptr && state.capturing == nullptr) {  // the stream participates from now on
     state.capturing = graph;
     graph->streams.emplace_back(&state, std::vector<Item>());
     ++capturing_streams;

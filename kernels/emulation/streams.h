@@ -1,21 +1,21 @@
 #pragma once
 
-// What the emulated runtime's memory (runtime.cpp) and its streams (streams.cpp) know of one another.
+// Shared between the emulated runtime's memory (runtime.cpp) and its streams (streams.cpp).
 
 #include "kernels/emulation/runtime.h"
 
 namespace comera::emulation {
 
-// Writes a call down, if somebody listens.
+// Logs a call, if there is a log.
 void log_call(std::string call);
-// The error as the call's result, kept for cudaGetLastError().
+// Returns the error as the call's result, and keeps it for cudaGetLastError().
 cudaError_t result_of(cudaError_t error);
-// Of a call that waits or allocates: it fails while any stream captures, and so does the capture.
+// For calls that wait or allocate: they fail while any stream captures, and so does the capture.
 cudaError_t not_while_capturing();
-// Does all that waits on any stream.
+// Runs all pending work on all streams.
 void drain_all();
 
-// Whether the address lies in what cudaMallocHost() gave.
+// Whether the address lies in memory from cudaMallocHost().
 bool is_pinned(const void* address);
 
 }  // namespace comera::emulation

@@ -1,7 +1,8 @@
 #pragma once
 
-// The warp-wide matrix instructions that kernels/cuda/products/tensor_cores.h wraps, as lanes see them: who
-// holds which element is that of the PTX manual (sections "Matrix fragments for mma" and "ldmatrix").
+// The warp-wide matrix instructions that kernels/cuda/products/tensor_cores.h wraps, from a lane's view: the
+// distribution of elements over lanes is that of the PTX manual (sections "Matrix fragments for mma" and
+// "ldmatrix").
 
 #include <bit>
 #include <cstdint>
@@ -17,8 +18,8 @@ struct MatrixPayload {
   const unsigned *a, *b;
 };
 
-// C (16 x 8) += A (16 x depth) B (depth x 8); element(word) of the registers' words. So many products are
-// added at a time.
+// C (16 x 8) += A (16 x depth) B (depth x 8); element(word) of the registers' words. Adds `at_a_time`
+// products at a time.
 template <int depth, int at_a_time, class A, class B>
 void multiply_matrices(void* const* payloads, const A& a, const B& b) {
   const auto of = [&](int lane) { return static_cast<MatrixPayload*>(payloads[lane]); };
@@ -85,8 +86,9 @@ inline void mma_tf32(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[
       &payload, false, where);
 }
 
-// ldmatrix.sync.aligned.m8n8.x4[.trans].shared.b16: lanes 8 m .. 8 m + 7 give the rows of matrix m (8 x 8, of
-// 16-bit numbers); lane 4 g + t gets elements (g, 2 t) and (g, 2 t + 1) of each matrix or of its transpose.
+// ldmatrix.sync.aligned.m8n8.x4[.trans].shared.b16: lanes 8 m .. 8 m + 7 give the row addresses of matrix m
+// (8 x 8, of 16-bit numbers); lane 4 g + t gets elements (g, 2 t) and (g, 2 t + 1) of each matrix or of its
+// transpose.
 template <bool transposed>
 void load_four_matrices(unsigned (&to)[4], const void* row, const Where& where) {
   struct Payload {

@@ -9,7 +9,7 @@
 #include "kernels/core/tensors/dtype.h"
 #include "kernels/ops/machine.h"
 
-// Every operation, once. Each is a struct of its name in kernels/ops with its arguments, formula and shapes.
+// All operations. Each is a struct of this name in kernels/ops with its arguments, formula and shapes.
 #define COMERA_OPERATIONS(X)         \
   X(MatrixProduct)                   \
   X(MatrixProducts)                  \
@@ -107,23 +107,23 @@ COMERA_OPERATIONS(COMERA_ID_OF)
 
 struct Context;
 
-// What a kernel gets besides its operation. Scratch is aligned to 64 bytes and holds what it asked for.
+// A kernel's arguments besides its operation. Scratch is aligned to 64 bytes and has the requested size.
 struct KernelContext {
   Stream stream;
   std::byte* scratch = nullptr;
   std::size_t scratch_bytes = 0;
 };
 
-// A table of kernels; a slot is (operation, compute type). Empty slots throw when they are run.
+// A table of kernels; a slot is (operation, compute type). Running an empty slot throws.
 class Backend {
  public:
   enum class Support : std::uint8_t { missing, composed, native };
 
-  // Starts with the compositions of kernels/ops/compositions.h.
+  // Starts with the fallback decompositions of kernels/ops/compositions.h.
   Backend(std::string_view name, Device device, const MachineModel& machine);
 
-  // A kernel of this backend, with the scratch bytes that it needs for an operation (nullptr: none), and
-  // whether it can take the operation (nullptr: any); one that it cannot take is composed.
+  // Sets a kernel of this backend, with the scratch bytes that it needs for an operation (nullptr: none), and
+  // whether it supports the operation (nullptr: always); unsupported ones are decomposed.
   template <class Operation>
   void set(DType compute, void (*kernel)(const Operation&, const KernelContext&),
            std::size_t (*scratch)(const Operation&) = nullptr, bool (*fits)(const Operation&) = nullptr) {
@@ -132,7 +132,7 @@ class Backend {
     slot.scratch = reinterpret_cast<Erased>(scratch);
     slot.fits = reinterpret_cast<Erased>(fits);
   }
-  // An operation made of other operations, used where a backend sets no kernel.
+  // Sets the fallback decomposition of an operation into others, used if a backend sets no kernel.
   template <class Operation>
   void compose(DType compute, void (*composition)(const Operation&, const Context&)) {
     slots_[index(OperationIdOf<Operation>::value, compute)].composition =

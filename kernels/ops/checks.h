@@ -10,7 +10,7 @@ namespace comera {
 // Throws Error naming the operation and the tensor unless it has data, this shape and this type.
 void check_tensor(std::string_view operation, std::string_view name, const Tensor& tensor, const Shape& shape,
                   DType dtype);
-// The same for a tensor that may be left out.
+// The same for an optional tensor.
 void check_optional(std::string_view operation, std::string_view name, const Tensor& tensor,
                     const Shape& shape, DType dtype);
 // Throws unless the tensor has data, `elements` elements in any shape, and this type.

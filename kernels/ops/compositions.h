@@ -2,8 +2,8 @@
 
 #include "kernels/ops/backend.h"
 
-// Operations that can be made of others: a file STEM_composition.cpp for each stem of kernels/ops that has
-// some.
+// Operations with a fallback decomposition: for each stem of kernels/ops listed here there is a file
+// STEM_composition.cpp.
 #define COMERA_COMPOSITIONS(X) \
   X(cross_entropy)             \
   X(float8) X(matrix_product) X(tt_feed_forward) X(tt_factors) X(tt_inner) X(tt_linear) X(weight_gradients)
@@ -14,7 +14,7 @@ namespace comera {
 COMERA_COMPOSITIONS(COMERA_DECLARE)
 #undef COMERA_DECLARE
 
-// Gives every such operation its composition, for every compute type.
+// Registers the decomposition of each such operation, for every compute type.
 inline void register_compositions(Backend& backend) {
   for (const DType compute : {DType::float32, DType::float64, DType::bfloat16}) {
 #define COMERA_COMPOSE(stem) compose_##stem(backend, compute);

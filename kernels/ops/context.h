@@ -8,13 +8,13 @@
 
 namespace comera {
 
-// What every forward and backward is given: where to run, and where its memory comes from.
+// The arguments of every forward and backward: where to run, and where to take memory.
 // With a measuring arena nothing is computed: shapes are checked and memory is counted.
 struct Context {
   const Backend& backend;
   Arena& arena;
   Stream stream;
-  ProductLog* products = nullptr;  // of a dry run that says what it multiplies
+  ProductLog* products = nullptr;  // in a dry run that logs its products
 
   bool dry_run() const { return arena.is_measuring(); }
 };

@@ -34,7 +34,7 @@ bool log_product(ProductLog& log, const Float8Product& product) {
 
 namespace {
 
-// Scores and attended values, or their gradients: two products, or five, of every head.
+// Scores and attended values, or their gradients: two products, or five, for every head.
 template <class Attention>
 bool log_attention(ProductLog& log, const Attention& op, const char* operation, int of_scores,
                    int of_values) {

@@ -13,14 +13,14 @@ struct AttentionForward;
 struct Float8Product;
 struct MatrixProduct;
 
-// What a dry run says of the products of a pass: in which type each of them is computed, and why.
+// A dry run's log of the products of a pass: the type in which each is computed, and why.
 class ProductLog {
  public:
   struct Entry {
-    std::string place{};  // in the model: "encoder.0.ffn.up"
-    std::string why{};    // why it is computed in the type it is
+    std::string place{};  // location in the model: "encoder.0.ffn.up"
+    std::string why{};    // the reason for this type
     const char* operation = "";
-    DType type = DType::float32;  // of its operands; of two 8-bit ones, the gradient's
+    DType type = DType::float32;  // of its operands; for two 8-bit ones, the gradient's
     std::int64_t batch = 1, m = 0, n = 0, k = 0;
 
     double flops() const { return 2.0 * static_cast<double>(batch * m * n) * static_cast<double>(k); }
@@ -36,7 +36,7 @@ class ProductLog {
   std::string place_, why_;
 };
 
-// Whether it is a product by itself, which is then in the log.
+// Whether the operation is a single product, which is logged as such.
 template <class Operation>
 bool log_product(ProductLog&, const Operation&) {
   return false;
@@ -46,8 +46,8 @@ bool log_product(ProductLog& log, const Float8Product& product);
 bool log_product(ProductLog& log, const AttentionForward& attention);
 bool log_product(ProductLog& log, const AttentionBackward& attention);
 
-// Products logged from here to the end of the scope are of this place, and computed as they are for this
-// reason. An empty place, or no reason: that of the scope around it. Does nothing without a log.
+// Sets the location of products logged until the end of the scope, and the reason for their type. An empty
+// location or reason keeps that of the enclosing scope. Does nothing without a log.
 class ProductPlace {
  public:
   ProductPlace(ProductLog* log, const std::string& place, const char* why = "");
@@ -57,7 +57,7 @@ class ProductPlace {
 
  private:
   ProductLog* log_;
-  std::string place_, why_;  // of the scope around it
+  std::string place_, why_;  // of the enclosing scope
 };
 
 }  // namespace comera

@@ -3,10 +3,10 @@
 #include "kernels/core/tensors/tensor.h"
 #include "kernels/ops/work.h"
 
-// What work_of() of the operations is written with.
+// Helpers for work_of() of the operations.
 namespace comera {
 
-// Bytes of tensors that are read or written once; those left out have none.
+// Bytes of tensors that are read or written once; omitted ones have none.
 template <class... Tensors>
 double once(const Tensors&... tensors) {
   return (0.0 + ... + static_cast<double>(tensors ? tensors.bytes() : 0));
@@ -16,7 +16,7 @@ template <class... Tensors>
 double twice(const Tensors&... tensors) {
   return 2 * once(tensors...);
 }
-// The flops of a product of matrices.
+// The flops of a matrix product.
 inline double product(std::int64_t m, std::int64_t n, std::int64_t k) {
   return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
 }

@@ -9,7 +9,7 @@ namespace comera::reference {
 
 namespace {
 
-// Row t's place in the world of attention: its sequence's rows are [begin, end).
+// The sequence that row t belongs to: rows [begin, end).
 struct Sequences {
   const std::int32_t* offsets;
   std::int64_t count;
@@ -18,7 +18,7 @@ struct Sequences {
       : offsets(op.sequence_offsets.template data<std::int32_t>()),
         count(op.sequence_offsets.elements() - 1) {}
   std::int64_t rows() const { return offsets[count]; }
-  // Of a sequence of this length.
+  // For a sequence of this length.
   template <class Operation>
   static std::int64_t queries(const Operation& op, std::int64_t length) {
     return op.queries > 0 ? std::min(op.queries, length) : length;
@@ -42,7 +42,7 @@ T dot(const T* x, const T* y, std::int64_t n) {
   return sum;
 }
 
-// What is added to the score of a query and a key of one sequence.
+// The bias of the score of a query and a key of one sequence.
 template <class T, class Operation>
 T bias_of(const Operation& op, std::int64_t head, std::int64_t query, std::int64_t key) {
   if (!op.slopes) return 0;

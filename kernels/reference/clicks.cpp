@@ -72,7 +72,7 @@ void binary_cross_entropy(const BinaryCrossEntropy& op, const KernelContext&) {
       continue;
     }
     const T z = logits[b], label = static_cast<T>(op.labels.data<float>()[b]);
-    const T small = std::exp(-std::abs(z));  // so that nothing overflows
+    const T small = std::exp(-std::abs(z));  // to avoid overflow
     results.loss_sum += static_cast<double>((z > 0 ? z : 0) - z * label + std::log1p(small));
     results.target_count += 1;
     results.correct += (z > 0) == (label > T{0.5}) ? 1 : 0;

@@ -15,7 +15,7 @@ namespace {
 
 Float8Scale& scale_in(const Tensor& tensor) { return *static_cast<Float8Scale*>(tensor.raw()); }
 
-// A NaN is larger than everything, as it is for who compares the bits of magnitudes.
+// A NaN is larger than everything, as in comparisons of magnitude bits.
 float larger(float a, float b) { return std::isnan(a) || a > b ? a : b; }
 
 template <class F, class T>

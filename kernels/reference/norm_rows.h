@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstdint>
 
-// Layer norm of one row, which BiasDropoutResidualNorm has as well.
+// Layer norm of one row, shared with BiasDropoutResidualNorm.
 namespace comera::reference {
 
 template <class T>

@@ -31,7 +31,7 @@ bool is_idle(const ParameterSegment& segment, const Tensor& marks, std::int64_t 
 
 template <class T>
 void gradient_norm(const GradientNorm& op, const KernelContext&) {
-  constexpr std::int64_t piece = 16384;  // the quick kernel sums the same pieces, on several threads
+  constexpr std::int64_t piece = 16384;  // the optimised kernel sums the same pieces, on several threads
   const auto* segments = static_cast<const ParameterSegment*>(op.segments.raw());
   const auto& inputs = *static_cast<const StepInputs*>(op.step_inputs.raw());
   auto& results = *static_cast<StepResults*>(op.results.raw());
@@ -55,7 +55,7 @@ void gradient_norm(const GradientNorm& op, const KernelContext&) {
     }
   }
   if (!std::isfinite(results.loss_sum)) results.nonfinite = 1;
-  // Without a target there is no gradient either: the step changes nothing but the moments' decay.
+  // Without targets there is no gradient: the step only decays the moments.
   const double per_target = inputs.targets > 0 ? 1 / inputs.targets : 0;
   results.gradient_norm = std::sqrt(total) * per_target;
   results.gradient_scale = per_target;

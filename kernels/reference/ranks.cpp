@@ -10,7 +10,7 @@ namespace comera::reference {
 
 namespace {
 
-// The tables and gates of a model. `removed` is scratch: whether each layer is.
+// The tables and gates of a model. `removed` is scratch: whether each layer is removed.
 template <class T>
 struct Ranks {
   const RankTables& tables;
@@ -51,7 +51,7 @@ struct Ranks {
     for (std::int64_t i = 0; i < bond.count; ++i) count += importance(bond, i) > threshold ? 1 : 0;
     return count;
   }
-  // The entry that stays where one must.
+  // The entry that is kept where one must be.
   std::int64_t furthest(const RankBond& bond) const {
     std::int64_t at = 0;
     for (std::int64_t i = 0; i < bond.count; ++i)
@@ -60,8 +60,8 @@ struct Ranks {
         at = i;
     return at;
   }
-  // The size of a model with so many entries in each bond; says which layers are removed. A layer comes
-  // before those that it needs.
+  // The size of a model with the given number of entries in each bond; also determines which layers are
+  // removed. A layer precedes those that it needs.
   template <class Count>
   double size_by(const Count& count) const {
     double size = 0;
@@ -83,7 +83,7 @@ struct Ranks {
       return size_by([&](const RankBond& bond) { return more_important(bond, above); });
     });
   }
-  double l1(const RankLayer& layer, int bond) const {  // 1 at both ends of the train
+  double l1(const RankLayer& layer, int bond) const {  // 1 at both ends of the chain
     if (bond < 0 || bond >= layer.bonds) return 1;
     double sum = 0;
     const RankBond& b = bonds[layer.first_bond + bond];
@@ -157,7 +157,7 @@ void rank_objective(const RankObjective& op, const KernelContext& context) {
   for (std::int64_t c = 0; c < tables.core_count && decay != 0; ++c)
     for (std::int64_t i = 0; i < ranks.cores[c].elements(); ++i)
       gradients[ranks.cores[c].offset + i] += static_cast<T>(decay) * parameters[ranks.cores[c].offset + i];
-  ranks.size();  // which layers are removed, again
+  ranks.size();  // updates which layers are removed
   for (std::int64_t l = 0; l < tables.layer_count; ++l) {
     const RankLayer& layer = ranks.layers[l];
     for (int b = 0; b < layer.bonds; ++b) {
@@ -180,7 +180,7 @@ void rank_objective(const RankObjective& op, const KernelContext& context) {
   }
 }
 
-// The entry's slices: the last axis of the core before the bond, the first of the core behind it.
+// The entry's slices: on the last axis of the core before the bond, and the first axis of the core after it.
 template <class T>
 void clear_entry(T* values, const RankBond& bond, const RankCore* cores, std::int64_t entry) {
   const RankCore &before = cores[bond.core], &behind = cores[bond.core + 1];

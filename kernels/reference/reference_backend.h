@@ -2,16 +2,16 @@
 
 #include "kernels/ops/backend.h"
 
-// The plain CPU backend: one loop per formula, float and double, on one thread. It is the oracle that quick
-// kernels are tested against, so it is written to be read, not to be fast.
+// The reference backend on the CPU: one loop per formula, float and double, on one thread. It is the oracle
+// for tests of the optimised kernels, so it is written for readability instead of speed.
 namespace comera {
 
 const Backend& reference_backend();
 
 namespace reference {
 
-// The files of this folder, each with the stem that its operations have in kernels/ops. Each registers its
-// own.
+// The files of this folder, named after the stems of their operations in kernels/ops. Each registers its
+// operations.
 #define COMERA_PLAIN_FILES(X)   \
   X(attention)                  \
   X(bias_activation)            \
@@ -39,7 +39,7 @@ namespace reference {
 COMERA_PLAIN_FILES(COMERA_DECLARE)
 #undef COMERA_DECLARE
 
-// All of them: the CPU's backend begins with them too.
+// Registers all of them: the CPU's backend starts with them too.
 void register_all(Backend& backend);
 
 }  // namespace reference

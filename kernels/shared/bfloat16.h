@@ -7,7 +7,7 @@
 
 namespace comera {
 
-// The upper half of a float: 8 bits of exponent, 7 of mantissa. A type to store; arithmetic is done in float.
+// The upper half of a float: 8 bits of exponent, 7 of mantissa. A storage type; arithmetic is done in float.
 struct bfloat16 {
   std::uint16_t bits = 0;
 

@@ -6,8 +6,8 @@
 
 namespace comera {
 
-// Where a dropout stands in the model, and how likely it drops. Decisions are bytes, so that one Philox call
-// serves 16 elements: the probability really used is round(256 p) / 256, and the scale follows it.
+// The location of a dropout in the model, and its probability. Mask decisions are bytes, so that one Philox
+// call serves 16 elements: the probability actually used is round(256 p) / 256, and the scale follows it.
 struct DropoutSpec {
   double probability = 0;  // 0: off
   std::uint32_t site = 0;  // unique for each dropout of the model
@@ -19,15 +19,15 @@ struct DropoutSpec {
   COMERA_HOST_DEVICE double scale() const { return 256.0 / (256.0 - threshold()); }
 };
 
-// What a mask depends on besides the element: never on rank, thread or layout.
+// What a mask depends on besides the element: never on process, thread or layout.
 struct DropoutKey {
   std::uint64_t seed = 0;
   std::uint32_t step = 0;
   std::uint32_t micro_batch = 0;
 };
 
-// The decision bytes of elements [16 block, 16 block + 16): element i uses byte i % 4 (lowest first) of word
-// (i % 16) / 4 and is dropped if that byte is below the threshold.
+// The mask bytes of elements [16 block, 16 block + 16): element i uses byte i % 4 (lowest first) of word (i %
+// 16) / 4 and is dropped if that byte is below the threshold.
 COMERA_HOST_DEVICE Philox4 dropout_bytes(const DropoutKey& key, std::uint32_t site, std::uint32_t block) {
   return philox({{block, site, key.step, key.micro_batch}}, key.seed);
 }

@@ -7,14 +7,14 @@
 
 namespace comera {
 
-// The two 8-bit floating-point formats of the OCP 8-bit Floating Point Specification (OFP8, revision 1.0),
-// as NVIDIA's conversions with saturation to finite numbers make them (cuda_fp8.h, __NV_SATFINITE): to
-// nearest, ties to even; what is too large, infinity as well, becomes the largest finite number; a NaN of
-// either sign becomes the code 0x7f. Types to store; arithmetic is done in float.
+// The two 8-bit floating-point formats of the OCP 8-bit Floating Point Specification (OFP8, revision 1.0), as
+// in NVIDIA's conversions with saturation to finite numbers (cuda_fp8.h, __NV_SATFINITE): round to nearest,
+// ties to even; numbers that are too large, including infinity, become the largest finite number; a NaN of
+// either sign becomes the code 0x7f. Storage types; arithmetic is done in float.
 namespace float8_detail {
 
-// The code of a number in a format of so many bits of mantissa and such a bias of the exponent. `largest`:
-// the code of the largest finite number.
+// The code of a number in a format with this many mantissa bits and this exponent bias. `largest`: the code
+// of the largest finite number.
 template <int mantissa_bits, int bias, std::uint8_t largest>
 COMERA_HOST_DEVICE std::uint8_t round_bits(float value) {
   std::uint32_t word;
@@ -30,7 +30,7 @@ COMERA_HOST_DEVICE std::uint8_t round_bits(float value) {
   const std::uint32_t significand = (magnitude & 0x7fffffu) | 0x800000u;
   const std::uint32_t odd = significand >> shift & 1u;
   const std::uint32_t rounded = (significand + (1u << (shift - 1)) - 1 + odd) >> shift;
-  // A significand that has reached the next power of two carries into the exponent by itself.
+  // A significand that reaches the next power of two carries into the exponent automatically.
   const std::uint32_t code =
       exponent < least ? rounded : (static_cast<std::uint32_t>(exponent - least) << mantissa_bits) + rounded;
   return static_cast<std::uint8_t>(sign | (code > largest ? largest : code));
@@ -62,8 +62,8 @@ COMERA_HOST_DEVICE float from_bits(std::uint32_t word) {
 
 }  // namespace float8_detail
 
-// 1 bit of sign, 4 of exponent, 3 of mantissa: up to 448 in steps of 1/16 to 1/8; no infinity. For what is
-// multiplied forwards.
+// 1 bit of sign, 4 of exponent, 3 of mantissa: up to 448 in steps of 1/16 to 1/8; no infinity. For forward
+// operands.
 struct float8_e4m3 {
   static constexpr float largest = 448;
 
@@ -77,8 +77,8 @@ struct float8_e4m3 {
   }
 };
 
-// 1 bit of sign, 5 of exponent, 2 of mantissa: up to 57344. For gradients, which spread over more powers of
-// two. An infinity is never made, but read.
+// 1 bit of sign, 5 of exponent, 2 of mantissa: up to 57344. For gradients, which span more powers of two.
+// Infinity is read, but never produced.
 struct float8_e5m2 {
   static constexpr float largest = 57344;
 
@@ -94,27 +94,25 @@ struct float8_e5m2 {
     return float8_detail::number<2, 15>(bits);
   }
 };
-// How a tensor is scaled before it is stored in 8 bits, in device memory. Scales are powers of two:
-// multiplying by them rounds nothing, so that what a code stands for is exact in every wider type and every
-// backend agrees on it; a number's relative precision does not depend on its scale, so that nothing is lost
-// but a little of the range.
+// The scale of a tensor stored in 8 bits, in device memory. Scales are powers of two, so that scaling is
+// exact: a code's value is exact in every wider type, and every backend agrees on it. A number's relative
+// precision does not depend on its scale, so the only loss is a little range.
 struct alignas(16) Float8Scale {
-  float inverse = 1;  // first, since cuBLASLt reads it, and only at multiples of 16 bytes
-  float scale = 1;    // what is stored is the number times this
-  float amax =
-      0;  // largest magnitude that was quantised since it was last set to 0; infinite or NaN if one was
+  float inverse = 1;  // first, because cuBLASLt reads it, only at multiples of 16 bytes
+  float scale = 1;    // stored value = value times scale
+  float amax = 0;     // largest magnitude quantised since the last reset; infinite or NaN if any was
   float padding = 0;
 };
 static_assert(sizeof(Float8Scale) == 16);
 
-// The largest power of two with which `amax` does not exceed `largest`, times 2^-margin. Without a number
-// that could say anything (0, infinity, NaN) the scale stays as it is.
+// The largest power of two with which `amax` does not exceed `largest`, times 2^-margin. If amax is
+// uninformative (0, infinity, NaN), the scale is unchanged.
 COMERA_HOST_DEVICE void set_float8_scale(float amax, float largest, int margin, Float8Scale& scale) {
   std::uint32_t word, limit;
   memcpy(&word, &amax, sizeof word);
   memcpy(&limit, &largest, sizeof limit);
   if (word == 0 || word >= 0x7f800000u) return;
-  if (word < 0x800000u) word = 0x800000u;  // subnormal: as the smallest normal number
+  if (word < 0x800000u) word = 0x800000u;  // subnormal: treated as the smallest normal number
   // Both are a power of two times a significand of 1 to 2.
   int exponent = static_cast<int>(limit >> 23) - static_cast<int>(word >> 23) - margin;
   if ((word & 0x7fffffu) > (limit & 0x7fffffu)) --exponent;

@@ -4,8 +4,8 @@
 
 namespace comera {
 
-// The code of a number times its tensor's scale. What is too large for the format becomes its largest number,
-// but an infinity becomes a NaN: something has gone wrong before it came here, and a product has to show it.
+// The code of a number times its tensor's scale. A value too large for the format becomes the largest number,
+// but an infinity becomes a NaN: it comes from an earlier error, which a product has to reveal.
 template <class F>
 COMERA_HOST_DEVICE F float8_code(float value, float scale) {
   std::uint32_t word;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Formulas that host and device share are marked COMERA_HOST_DEVICE.
+// Marks functions shared by host and device.
 #if defined(__CUDACC__)
 #define COMERA_HOST_DEVICE __host__ __device__ __forceinline__
 #else

@@ -1,9 +1,9 @@
 #pragma once
 
-// Newton and Schulz's iteration with the coefficients of Muon (Jordan et al., 2024): X' = a X + b (X Xᵀ) X +
-// c (X Xᵀ)² X, from a matrix of Frobenius norm 1, brings its singular values above 0.002 between 0.68 and 1.2
-// in five steps; smaller ones grow by almost a to the fifth. X' is a polynomial of X Xᵀ times X, so that only
-// matrices as large as X's smaller side are iterated: G = X Xᵀ, and Q with X' = Q X.
+// The Newton-Schulz iteration with the coefficients of Muon (Jordan et al., 2024): X' = a X + b (X Xᵀ) X + c
+// (X Xᵀ)² X. Starting from a matrix of Frobenius norm 1, it brings singular values above 0.002 between 0.68
+// and 1.2 in five steps; smaller ones grow by almost a to the fifth. X' is a polynomial of X Xᵀ times X, so
+// that only matrices as large as X's smaller side are iterated: G = X Xᵀ, and Q with X' = Q X.
 namespace comera {
 
 inline constexpr int muon_iterations = 5;

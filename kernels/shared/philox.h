@@ -10,7 +10,7 @@ struct Philox4 {
   std::uint32_t word[4];
 };
 
-// Both halves of a product, in one instruction of a GPU.
+// The high and low half of a product, in one GPU instruction.
 COMERA_HOST_DEVICE std::uint64_t wide_product(std::uint32_t a, std::uint32_t b) {
 #if defined(__CUDA_ARCH__)
   std::uint64_t product;

@@ -4,13 +4,13 @@
 
 #include "kernels/shared/host_device.h"
 
-// The ranks of a model's tensor trains, as the operations of rank adaptation see them
+// The ranks of a model's tensor trains in the form that the operations of rank adaptation use
 // (kernels/ops/tensor_trains/ranks.h): three tables of plain structs in device memory, over the flat
 // parameter vector.
 //
-// A bond joins two neighbouring cores and has a gate of one entry for each rank; an entry is live unless it
-// is 0. A layer is removed if one of its bonds has no live entry, or if the layer that it needs is removed:
-// nobody would see it.
+// A bond joins two neighbouring cores and has a gate with one entry per rank; an entry is live unless it is
+// 0. A layer is removed if one of its bonds has no live entry, or if the layer that it needs is removed,
+// because then its output is unused.
 namespace comera {
 
 struct RankLayer {
@@ -30,28 +30,28 @@ struct RankCore {
 struct RankBond {
   std::int64_t offset = 0;       // of the gate, in the parameters
   std::int32_t count = 0;        // entries
-  std::int32_t first_entry = 0;  // of the entries of all bonds
-  std::int32_t core = 0;         // before it, in the table of cores; the next one is behind it
+  std::int32_t first_entry = 0;  // index among the entries of all bonds
+  std::int32_t core = 0;         // left core, in the table of cores; the right core follows it
 };
 
-// What rank adaptation remembers from step to step, and what it found in the last one. All of it numbers of
-// double precision, so that it is a tensor as well.
+// The state of rank adaptation between steps, and the results of the last one. All members are double, so
+// that it is a tensor as well.
 struct RankState {
-  double loss_average = 0;  // exponential average of the loss, not yet divided by
+  double loss_average = 0;  // exponential average of the loss, before division by
   double loss_weight = 0;   // 1 - smoothing^steps
   // Of RankObjective:
   double smoothed_loss = 0;  // L̃ = loss_average / loss_weight
   double size = 1;           // s = S / S_init
   double penalty = 0;        // P
   double norm_ratio = 1;     // Ω
-  double loss_gap = 0;       // of `compress`: what L̃ and s lack to their targets
+  double loss_gap = 0;       // `compress`: how far L̃ and s are from their targets
   double size_gap = 0;
   double branch = 0;  // RankBranch
   // Of PruneRanks:
   double size_left = 1;  // s after it
   double live = 0;       // entries of gates
   double removed = 0;    // layers
-  double pruned = 0;     // entries that died in this step
+  double pruned = 0;     // entries pruned in this step
 };
 inline constexpr std::int64_t rank_state_numbers = sizeof(RankState) / sizeof(double);
 
@@ -61,30 +61,28 @@ enum class RankPenalty : std::uint8_t {
   mean_gate,  // R = Σ live entries / their number
 };
 
-// In which order entries of gates die.
+// The order in which gate entries are pruned.
 enum class RankOrder : std::uint8_t {
   magnitude,  // the smallest |d| first
-  fisher,  // the smallest |d| √E[(∂L/∂d)²] first: what the loss would lose, by the diagonal of Fisher's
-           // matrix
+  fisher,  // smallest |d| √E[(∂L/∂d)²] first: the loss increase by the diagonal of the Fisher matrix
 };
-// A step's squared derivatives into their exponential average.
+// Decay of the exponential average of squared derivatives.
 inline constexpr double importance_smoothing = 0.99;
 
-// What a stage descends (CoMERA, section 3; docs/guide/rank-adaptation.md), P being one of the penalties,
-// Ω = Σ‖G‖² / Σ‖G(0)‖² over the cores, s = S / S_init:
+// The objective of a stage (CoMERA, section 3; docs/guide/rank-adaptation.md), with P one of the penalties, Ω
+// = Σ‖G‖² / Σ‖G(0)‖² over the cores, s = S / S_init:
 //   regularize  L + γ P + β Ω
 //   compress    hold, and s ≤ s₀                                   L + β Ω
 //           else, with L₀, if (L̃ - L₀) w₁ ≥ (s - s₀) w₂       L + ρ_S / (v₁ + ρ_L) P + β Ω
 //           else                                               L + u (v₂ + ρ_S) / ρ_L P + β Ω
-// The paper goes down max{w₁ (L - L₀), w₂ (S - S₀)} and a little of both, whose subgradient is that of
-// (w₁ + ρ_L) L + ρ_S P or of ρ_L L + (w₂ + ρ_S) P: with weighted_branches v is w, else 1, as in its authors'
-// code. Both are divided by the loss's weight here: the direction is the same, but a loss whose weight
-// changes tenfold from one step to the next meets moments of another scale, and Adam's steps are several
-// times too large until they have followed. w₁ = 1 / L̃ and w₂ = 1 / s unless given. P of `compress` is
-// divided by s with relative_size. With smallest_first its v₂ + ρ_S is for the entries that have to die until
-// s* is reached, the smallest first by the order; the others feel ρ_S / ρ_L P. u is the step's urgency, which
-// may rise as the stage goes on, and s* the size that it is to have by now, which may fall to s₀
-// (StepInputs).
+// The paper minimises max{w₁ (L - L₀), w₂ (S - S₀)} and a little of both. Its subgradient is that of (w₁ +
+// ρ_L) L + ρ_S P or of ρ_L L + (w₂ + ρ_S) P: with weighted_branches v is w, else 1, as in the authors' code.
+// Here both are divided by the loss's weight: the direction is the same. If the loss's weight changed tenfold
+// from one step to the next, Adam's moments would have another scale, and its steps would be several times
+// too large until the moments had adjusted. w₁ = 1 / L̃ and w₂ = 1 / s unless given. With relative_size, P of
+// `compress` is divided by s. With smallest_first, v₂ + ρ_S is for the entries that have to be pruned to
+// reach s*, the smallest first by the order; the others get ρ_S / ρ_L P. u is the step's urgency, which may
+// rise during the stage, and s* the size due by now, which may fall to s₀ (StepInputs).
 struct RankObjectiveOptions {
   RankStage stage = RankStage::regularize;
   RankPenalty penalty = RankPenalty::l1_size;
@@ -92,7 +90,7 @@ struct RankObjectiveOptions {
   double beta = 0.01;
   double rho_loss = 0.1;
   double rho_size = 0.01;
-  double loss_target = 0;  // L₀; 0: none, the size is descended until s₀
+  double loss_target = 0;  // L₀; 0: none, the size is reduced until s₀
   double size_target = 0;  // s₀
   double loss_weight = 0;  // w₁; 0: 1 / L̃
   double size_weight = 0;  // w₂; 0: 1 / s
@@ -108,10 +106,10 @@ struct RankObjectiveOptions {
 
 enum class RankBranch : std::uint8_t { regularize, loss, size, hold };
 
-// By how much the penalty's gradient is multiplied.
+// The factors of the penalty's gradient.
 struct RankWeights {
   double penalty = 0;
-  double spared = 0;  // for entries that do not have to die
+  double spared = 0;  // for entries that need not be pruned
   RankBranch branch = RankBranch::regularize;
   bool smallest_first = false;  // whether the two differ
 };
@@ -152,7 +150,7 @@ COMERA_HOST_DEVICE RankWeights rank_weights(const RankObjectiveOptions& options,
   return weights;
 }
 
-// A step's loss into the exponential average; one that is not finite leaves it alone.
+// Adds a step's loss to the exponential average; a non-finite loss is ignored.
 COMERA_HOST_DEVICE void average_loss(double smoothing, double loss, RankState& state) {
   if (loss - loss == 0) {
     state.loss_average = smoothing * state.loss_average + (1 - smoothing) * loss;
@@ -161,7 +159,7 @@ COMERA_HOST_DEVICE void average_loss(double smoothing, double loss, RankState& s
   state.smoothed_loss = state.loss_weight > 0 ? state.loss_average / state.loss_weight : 0;
 }
 
-// nvcc need not ask whether these may call what they are given: each caller's is of its own side.
+// Suppresses nvcc's check that these may call the given function: each caller passes one of its own side.
 #if defined(__CUDACC__)
 #define COMERA_CALLS_BACK _Pragma("nv_exec_check_disable")
 #else
@@ -182,8 +180,8 @@ COMERA_HOST_DEVICE std::int64_t layer_size(const RankLayer& layer, const RankCor
   return size;
 }
 
-// The smallest threshold such that the model has the target size if no entry whose importance is above it
-// dies; 0 if it has it. size_above(t): its size with no other entries than those above t.
+// The smallest threshold such that the model has the target size if no entry of greater importance is pruned;
+// 0 if it already has it. size_above(t): its size with only the entries above t.
 COMERA_CALLS_BACK
 template <class SizeAbove>
 COMERA_HOST_DEVICE double threshold_for(double target, const SizeAbove& size_above) {

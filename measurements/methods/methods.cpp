@@ -51,7 +51,7 @@ Method low_rank(const Recipe& recipe, const MethodOptions& options) {
   return method;
 }
 
-// A micro-batch is divided among the heads, and evaluations fall on merges.
+// A micro-batch is divided among the heads, and evaluations coincide with merges.
 Method lte(const Recipe& recipe, const MethodOptions& options) {
   Method method{"", "", dense_baseline(recipe)};
   LteSection lte = options.lte;
@@ -80,7 +80,7 @@ const std::vector<Kind>& kinds() {
   return list;
 }
 
-// All that the recipe's precision allows.
+// All methods that the recipe's precision allows.
 std::vector<std::string> names_for(const Recipe& recipe) {
   std::vector<std::string> names;
   for (const Kind& kind : kinds())

@@ -13,15 +13,15 @@ namespace comera {
 
 struct MethodsBenchmarkOptions {
   std::vector<Method> methods;
-  std::vector<std::int64_t> batches = {1, 32, 64, 128};  // sequences of a step
-  std::int64_t length = 128;                             // tokens of a sequence
-  std::int64_t vocabulary = 0;                           // where the recipe leaves it to the tokenizer
+  std::vector<std::int64_t> batches = {1, 32, 64, 128};  // sequences per step
+  std::int64_t length = 128;                             // tokens per sequence
+  std::int64_t vocabulary = 0;                           // if the recipe leaves it to the tokenizer
   int rounds = 3;                                        // of all methods in turn, for each batch
   std::string device = "auto";
-  std::function<void(const std::string&)> say = {};  // what is being measured, a line each
+  std::function<void(const std::string&)> say = {};  // reports the progress, a line each
 };
 
-// A method's step at one batch. Seconds are of whole steps without what is done on some of them only
+// A method's step at one batch. Seconds are for whole steps, without work done only in some of them
 // (MethodResult::occasional).
 struct MethodCost {
   std::int64_t batch = 0;
@@ -37,7 +37,7 @@ struct MethodResult {
   OccasionalWork occasional;
   std::vector<MethodCost> costs;
 
-  // A step of the batch, with its share of what is done on some steps only.
+  // Of a step of the batch, with its share of the occasional work.
   double mean_seconds(const MethodCost& cost) const;
 };
 
@@ -48,7 +48,7 @@ struct MethodsReport {
 };
 
 // Times whole optimizer steps of all methods in turn, and counts their memory by kind. Throws UsageError for
-// what the model or the device cannot do.
+// what the model or the device does not support.
 MethodsReport benchmark_methods(const MethodsBenchmarkOptions& options);
 
 std::string methods_text(const MethodsReport& report);

@@ -67,8 +67,8 @@ Json json_of(const std::vector<LearningCurve::Point>& points) {
   return list;
 }
 
-// The same curves over steps and over seconds have no axis in common: each is a panel over its share of its
-// axis, from 0 to 100 % of the longest.
+// The curves over steps and over seconds have no common axis: each is a panel over its share of its axis,
+// from 0 to 100 % of the longest.
 std::string svg_of_learning(const std::vector<LearningCurve>& curves, std::int64_t steps) {
   double longest = 0;
   for (const LearningCurve& curve : curves)

@@ -12,7 +12,7 @@ namespace comera {
 
 namespace {
 
-// Box and Muller: two numbers of one place's random bits.
+// Box-Muller: two numbers from the random bits of one index.
 void draw_normal(std::vector<float>& values, std::uint64_t seed, double deviation) {
   const auto count = static_cast<std::int64_t>(values.size());
   constexpr std::int64_t piece = 1 << 16;
@@ -37,7 +37,7 @@ std::vector<std::int64_t> spread(std::int64_t count, std::int64_t most) {
 
 std::vector<std::int64_t> all(std::int64_t count) { return spread(count, count); }
 
-// A row-major matrix of which some rows are looked at.
+// A row-major matrix and the selected rows of it.
 struct Rows {
   const float* values;
   std::int64_t columns;

@@ -18,9 +18,10 @@ namespace comera {
 
 namespace {
 
-constexpr std::int64_t sampled = 64;  // tokens, inputs and outputs that are compared
-constexpr int history_steps = 3;      // of delayed scales: a train's gradients are found one after another
-constexpr double shortest_seconds = 0.01;  // of what is timed at once
+constexpr std::int64_t sampled = 64;  // tokens, inputs and outputs to compare
+constexpr int history_steps =
+    3;  // for delayed scales: a tensor train's gradients are computed one after another
+constexpr double shortest_seconds = 0.01;  // of a timed sequence of calls
 
 void check_multiple(const char* option, const std::vector<std::int64_t>& sizes) {
   for (const std::int64_t size : sizes)
@@ -53,7 +54,7 @@ std::vector<LinearSize> sizes_of(const PrecisionBenchmarkOptions& options) {
   return sizes;
 }
 
-// Seconds of one of several calls at once.
+// Seconds per call, for several consecutive calls.
 template <class Call>
 double seconds_of(PrecisionLinear& linear, int times, const Call& call) {
   linear.wait();
@@ -63,10 +64,10 @@ double seconds_of(PrecisionLinear& linear, int times, const Call& call) {
   return seconds_since(start) / times;
 }
 
-// A linear in one precision, and how long it took.
+// A linear layer in one precision, and its times.
 struct Measured {
   std::unique_ptr<PrecisionLinear> linear;
-  int forward_times = 1, backward_times = 1;  // at once
+  int forward_times = 1, backward_times = 1;  // calls per measurement
   std::vector<double> forward, backward, both;
 
   void warm_up() {
@@ -83,7 +84,7 @@ struct Measured {
   }
 };
 
-// One size in all precisions, which take turns.
+// One size in all precisions, measured in turn.
 class SizeBenchmark {
  public:
   SizeBenchmark(const LinearSize& size, const std::vector<Precision>& precisions,
@@ -119,7 +120,7 @@ class SizeBenchmark {
       measured_.push_back({.linear = std::move(linear), .forward = {}, .backward = {}, .both = {}});
     } catch (const OutOfMemory&) {
       throw;
-    } catch (const Error& error) {  // of a GPU that lacks it; the CPU has all
+    } catch (const Error& error) {  // from a GPU without support; the CPU supports all
       if (precision.processor.allocator.device().kind == DeviceKind::cpu) throw;
       const std::string reason = fmt::format("{}: {}", precision.name, error.what());
       if (std::ranges::find(left_out, reason) == left_out.end()) left_out.push_back(reason);
@@ -135,7 +136,7 @@ class SizeBenchmark {
     }
   }
 
-  // Other numbers of the same size went before.
+  // Other values of the same magnitude come first.
   void learn_scales() {
     const bool any = std::ranges::any_of(
         measured_, [](const Measured& measured) { return measured.linear->precision().delayed; });

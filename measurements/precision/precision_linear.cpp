@@ -22,7 +22,7 @@ void upload(const Tensor& tensor, const void* values, Allocator& allocator) {
   allocator.synchronize(allocator.stream());
 }
 
-// float32 numbers into a tensor of any type, rounded on its device.
+// Writes float32 values to a tensor of any type, rounded on its device.
 void write_rounded(const Tensor& tensor, const std::vector<float>& values, const Processor& processor) {
   Allocator& allocator = processor.allocator;
   if (tensor.dtype() == DType::float32) return upload(tensor, values.data(), allocator);
@@ -52,7 +52,7 @@ class MatrixLinear : public PrecisionLinear {
         dw_(tensor({size.inputs, size.outputs}, master_of(precision.type))) {}
 
  private:
-  // Those of a tensor train that do the same: gradients are E5M2.
+  // The options of a tensor train's products: gradients are E5M2.
   using Copies = Float8Operands::Copies;
   using Seen = Float8Operands::Seen;
   static constexpr int x_slot = Float8Slots::x, w_slot = Float8Slots::a, dy_slot = Float8Slots::du;
@@ -82,7 +82,7 @@ class MatrixLinear : public PrecisionLinear {
                                .transpose_a = true});
   }
 
-  // As DenseLinear does.
+  // As in DenseLinear.
   void forward8(const Context& context) const {
     ArenaScope scope(context.arena);
     const Float8Operands operands(context, scope, scales_, options());
@@ -138,7 +138,7 @@ class MatrixLinear : public PrecisionLinear {
   Tensor w_, dw_;
 };
 
-// y = (x A) B. With 8-bit operands A has columns up to a multiple of 16.
+// y = (x A) B. With 8-bit operands, A's columns are padded to a multiple of 16.
 class TrainLinear : public PrecisionLinear {
  public:
   TrainLinear(const LinearSize& size, const Precision& precision, const LinearActivations& activations)

@@ -12,16 +12,16 @@
 
 namespace comera {
 
-// One way to multiply.
+// A precision for products.
 struct Precision {
   std::string name;
   Processor processor;
   DType type = DType::float32;  // of activations
   bool float8 = false;          // products of 8-bit operands: E4M3, gradients E5M2
-  bool delayed = false;         // with scales of the steps before
-  bool emulated = false;        // its time says nothing about tensor cores
+  bool delayed = false;         // with scales from earlier steps
+  bool emulated = false;        // its time is not representative of tensor cores
 
-  // What they are given to products in: those that 8-bit operands are made of are rounded only once.
+  // The type of weights and of other sources of 8-bit operands, so that these are rounded only once.
   DType weights() const { return float8 ? master_of(type) : type; }
 };
 
@@ -35,7 +35,7 @@ struct LinearActivations {
   Tensor x, dy, y, dx;
 };
 
-// A linear in one precision, with weights and memory of its own.
+// A linear layer in one precision, with its own weights and memory.
 class PrecisionLinear {
  public:
   PrecisionLinear(const LinearSize& size, const Precision& precision, const LinearActivations& activations);
@@ -44,12 +44,12 @@ class PrecisionLinear {
   PrecisionLinear& operator=(const PrecisionLinear&) = delete;
 
   const Precision& precision() const { return precision_; }
-  // Takes memory for its scratch, after which it can compute.
+  // Allocates its scratch; required before computing.
   void prepare();
   void write(const LinearData& data) { write_weights(data); }
   void forward() { forward(context()); }
   void backward() { backward(context()); }
-  // Delayed scales after a step: what comes next is scaled by what has been.
+  // Updates delayed scales after a step, from the magnitudes so far.
   void next_scales();
   void wait() const { allocator().synchronize(allocator().stream()); }
   // y, dx and the weights' gradients of one forward and backward pass.

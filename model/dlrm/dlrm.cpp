@@ -59,7 +59,7 @@ Dlrm::Layers Dlrm::make_layers(std::string (*name)(std::size_t), const std::vect
 std::vector<RankedLayer> Dlrm::ranked_layers() const {
   std::vector<RankedLayer> list;
   const auto add = [&](const Layers& layers) {
-    int before = -1;  // a layer is seen through the next one alone
+    int before = -1;  // a layer's output is read only by the next one
     for (const auto& layer : layers) {
       const std::vector<RankedLayer> own = layer->ranked_layers();
       if (before >= 0 && !own.empty()) list[before].needs = static_cast<int>(list.size());
@@ -107,7 +107,7 @@ void Dlrm::run_layers_backward(const Step& step, const Layers& layers,
   }
 }
 
-// A bag's sum of rows is a segment of the rows that its ids were given.
+// A bag's sum of rows is a segment of its ids' looked-up rows.
 void Dlrm::pool(const Step& step, const ClickBatch& batch, std::size_t table, const Tensor& vectors) const {
   const Context& context = step.context;
   const ClickBatch::Table& ids = batch.tables[table];

@@ -14,7 +14,7 @@ namespace comera {
 
 class Dlrm final : public Trainable {
  public:
-  // Parameters in the allocator's memory, not initialised.
+  // Allocates the parameters, not initialised.
   Dlrm(const DlrmConfig& config, Allocator& allocator, bool gradients);
 
   using Layers = std::vector<std::unique_ptr<Linear>>;
@@ -25,18 +25,18 @@ class Dlrm final : public Trainable {
   const std::vector<std::unique_ptr<Embedding>>& tables() const { return tables_; }
   std::vector<RankedLayer> ranked_layers() const override;
 
-  // Forward, loss and, with `gradient`, backward of one batch (Micro-batch::run).
-  // logits (B, 1) of the master type: written without `gradient`, if they have room.
+  // Forward, loss and, with `gradient`, backward of one batch (MicroBatch::run).
+  // logits (B, 1) in the master type: written without `gradient`, if they have data.
   void run_micro_batch(const Step& step, const ClickBatch& batch, bool gradient,
                        const Tensor& logits = {}) const;
 
-  // Of each table, for LookupIds::right_order; 0 where that order is not needed.
+  // For each table, for LookupIds::right_order; 0 where that order is not needed.
   std::vector<std::int64_t> right_rows() const;
 
  private:
   struct Passed {
     std::vector<Linear::Saved> bottom, top;
-    Tensor first;    // (B, width): of the numbers
+    Tensor first;    // (B, width): from the numeric features
     Tensor vectors;  // (tables, B, width)
     Tensor features;
     Tensor answer() const { return top.back().output(); }
@@ -56,7 +56,7 @@ class Dlrm final : public Trainable {
   DlrmConfig config_;
   Layers bottom_, top_;
   std::vector<std::unique_ptr<Embedding>> tables_;
-  std::vector<std::vector<ParameterRange>> blocks_;  // of the bottom, each table, the top
+  std::vector<std::vector<ParameterRange>> blocks_;  // bottom, each table, top
 };
 
 }  // namespace comera

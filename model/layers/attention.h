@@ -12,42 +12,42 @@
 
 namespace comera {
 
-// Multi-head self-attention over packed sequences, up to the output projection's bias, which belongs to the
-// block. Tensor trains of small rank are evaluated without Q, K and V (tensorized/fused/tt_attention.h),
-// unless rotary positions have to turn Q and K. Without the output projection (Linear::removed) nobody sees
-// the rest, and nothing is computed.
+// Multi-head self-attention over packed sequences, up to the output projection's bias, which the block
+// applies. Tensor trains of small rank are evaluated without forming Q, K and V
+// (tensorized/fused/tt_attention.h), unless rotary positions have to rotate Q and K. If the output projection
+// is removed (Linear::removed), nothing is computed.
 class Attention {
  public:
-  // The tables must outlive this.
+  // The tables must outlive this object.
   Attention(ParameterStore& store, const EncoderConfig& config, const PositionTables& positions,
             std::int64_t layer);
 
   struct Saved {
     Linear::Saved projections;  // Q, K, V
     Tensor context;             // (T, hidden): attended values
-    Tensor read;                // (R, hidden): their rows that y has, or all
+    Tensor read;                // (R, hidden): the rows that y has, or all
     Tensor log_sum_exp;         // (heads, T)
     Linear::Saved output;
-    std::optional<TTAttention::Saved> between_factors;  // instead of the others
+    std::optional<TTAttention::Saved> between_factors;  // replaces the members above
     Tensor y;                                           // (R, hidden)
   };
-  // What it makes of its cores before the pass, if it is to be evaluated between halves.
+  // Tensors derived from the cores before the pass, if attention is computed between the factors.
   using Merged = std::optional<TTAttention::Merged>;
   Merged merge(const EncoderStep& step, const RowSubset* rows, Merging& merging) const;
-  // rows: those of y, R of them; null: all.
+  // rows: the R rows of y; null: all.
   Saved forward(const EncoderStep& step, const Merged& merged, const Tensor& x, const RowSubset* rows) const;
-  // dy (R, hidden) is overwritten; dx (T, hidden) is written, or added to.
+  // Overwrites dy (R, hidden). Writes dx (T, hidden), or adds to it.
   void backward(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
                 bool accumulate_dx, const RowSubset* rows, MergedGradients& gradients) const;
 
   Linear& projections() const { return *projections_; }
   Linear& output() const { return *output_; }
-  // Null if a layer is dense, the plan is given, positions are rotary, or nobody sees the attention.
+  // Null if a layer is dense, the plan is given, positions are rotary, or the output projection is removed.
   TTAttention* between_factors() const { return between_factors_.get(); }
 
  private:
   TTAttention::Inputs inputs(const EncoderStep& step, const RowSubset* rows) const;
-  // Turns queries and keys, or their gradients back, with rotary positions.
+  // Rotates queries and keys, or rotates their gradients back, with rotary positions.
   void turn(const EncoderStep& step, const Tensor& q, const Tensor& k, bool backward) const;
 
   std::int64_t hidden_, heads_;
@@ -55,7 +55,7 @@ class Attention {
   double dropout_;
   std::uint32_t site_;
   std::unique_ptr<Linear> projections_, output_;
-  std::unique_ptr<TTAttention> between_factors_;  // where all are tensor trains whose plan is left open
+  std::unique_ptr<TTAttention> between_factors_;  // if all layers are tensor trains with an automatic plan
 };
 
 }  // namespace comera

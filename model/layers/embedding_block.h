@@ -9,19 +9,19 @@
 
 namespace comera {
 
-// y = dropout(norm(token row + position + type)); a pre-norm encoder has no norm here, and only learned
-// positions are added here.
+// y = dropout(norm(token row + position + type)). A pre-norm encoder has no norm here; only learned positions
+// are added here.
 class EmbeddingBlock {
  public:
   EmbeddingBlock(ParameterStore& store, const EncoderConfig& config);
 
   struct Saved {
-    Tensor sum;  // (T, hidden), with a norm only
+    Tensor sum;  // (T, hidden), only with a norm
     NormStatistics statistics;
     Tensor y;  // (T, hidden)
   };
   Saved forward(const EncoderStep& step) const;
-  // dy (T, hidden) is overwritten.
+  // Overwrites dy (T, hidden).
   void backward(const EncoderStep& step, const Saved& saved, const Tensor& dy) const;
 
   const Embedding& tokens() const { return *tokens_; }

@@ -65,7 +65,7 @@ void residual_backward(const EncoderStep& step, ParameterId bias, const DropoutS
                        const NormStatistics& statistics, MergedGradients& gradients) {
   ArenaScope scope(step.context.arena);
   const Tensor of_bias = step.store.gradient(bias);
-  Tensor unused;  // that of a frozen bias
+  Tensor unused;  // for a frozen bias
   if (!of_bias) {
     unused = scope.tensor({g.dim(1)}, step.store.dtype());
     run(step.context, Fill{.x = unused, .value = 0});
@@ -94,8 +94,7 @@ void residual_backward(const EncoderStep& step, ParameterId bias, const DropoutS
   run(step.context, operation);
 }
 
-// Gradients of what the two branches of a block give, in the same memory unless somebody reads the first one
-// later.
+// Gradients of the outputs of a block's two branches, in the same memory unless the first one is read later.
 struct Branches {
   Tensor ffn, attention;
 };
@@ -106,7 +105,7 @@ Branches branches(ArenaScope& scope, const Tensor& dy, const FeedForward::Saved&
   return {ffn, waits ? gradients.operand(scope, dy.shape(), dy.dtype()) : ffn};
 }
 
-// x, or its rows of the list.
+// x, or the list's rows of x.
 Tensor residual_of(const EncoderStep& step, ArenaScope& scope, const Tensor& x, const RowSubset* rows) {
   if (rows == nullptr) return x;
   const Tensor residual = scope.tensor({rows->most, x.dim(1)}, x.dtype());

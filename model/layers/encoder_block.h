@@ -10,31 +10,31 @@ namespace comera {
 // pre-norm:   h = x + dropout(attention(norm1(x)));          y = h + dropout(ffn(norm2(h)))
 class EncoderBlock {
  public:
-  // The tables must outlive this.
+  // The tables must outlive this object.
   EncoderBlock(ParameterStore& store, const EncoderConfig& config, const PositionTables& positions,
                std::int64_t layer);
 
-  // R rows: all, T, or those of the list that forward was given.
+  // R rows: all T, or those of the list given to forward.
   struct Saved {
     Tensor x;  // (T, hidden)
     NormStatistics statistics1, statistics2;
-    // Outputs of the norms, (R, hidden); (T, hidden) if the norm is before attention.
+    // Outputs of the norms, (R, hidden); (T, hidden) if the norm precedes attention.
     Tensor normed1, normed2;
     Attention::Saved attention;
     FeedForward::Saved ffn;
     Tensor sum1, sum2;  // (R, hidden): residual sums after attention and feed-forward
     Tensor y;           // (R, hidden)
   };
-  // What is made of the cores of its layers before the pass.
+  // Tensors derived from the cores of its layers before the pass.
   struct Merged {
     Attention::Merged attention;
     FeedForward::Merged ffn;
   };
   Merged merge(const EncoderStep& step, const RowSubset* rows, Merging& merging) const;
-  // rows: what follows reads these rows of y, R of them, and everything behind the attended values is
-  // computed for them alone; null: all. Dropout's elements are those of (R, hidden).
+  // rows: the R rows of y that later operations read. Everything after the attended values is computed for
+  // these rows alone; null: all rows. Dropout indices are those of (R, hidden).
   Saved forward(const EncoderStep& step, const Merged& merged, const Tensor& x, const RowSubset* rows) const;
-  // dy (R, hidden) is overwritten, dx (T, hidden) written; they are one tensor if there is no list.
+  // Overwrites dy (R, hidden) and writes dx (T, hidden); both are one tensor if there is no list.
   void backward(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
                 const RowSubset* rows, MergedGradients& gradients) const;
 

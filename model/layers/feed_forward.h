@@ -18,15 +18,15 @@ class FeedForward {
   FeedForward(ParameterStore& store, const EncoderConfig& config, std::int64_t layer);
 
   struct Saved {
-    Linear::Saved up, down;                           // of a single row where up is removed
-    std::optional<TTFeedForward::Saved> in_one_pass;  // instead of both
+    Linear::Saved up, down;                           // of a single row if up is removed
+    std::optional<TTFeedForward::Saved> in_one_pass;  // replaces both
     Tensor y;                                         // (T, hidden)
   };
-  // What it makes of its cores before the pass, if it is to be evaluated in one pass over so many tokens.
+  // Tensors derived from its cores before the pass, if it is evaluated in one pass over this many tokens.
   using Merged = std::optional<TTFeedForward::Merged>;
   Merged merge(const EncoderStep& step, std::int64_t tokens, Merging& merging) const;
   Saved forward(const EncoderStep& step, const Merged& merged, const Tensor& x) const;
-  // dy is overwritten; dx (T, hidden) is written, or added to.
+  // Overwrites dy; writes dx (T, hidden), or adds to it.
   void backward(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
                 bool accumulate_dx, MergedGradients& gradients) const;
 
@@ -37,7 +37,7 @@ class FeedForward {
   std::int64_t ffn_;
   Activation activation_;
   std::unique_ptr<Linear> up_, down_;
-  std::optional<TTFeedForward> in_one_pass_;  // where both are tensor trains, and there
+  std::optional<TTFeedForward> in_one_pass_;  // if both are tensor trains and neither is removed
 };
 
 }  // namespace comera

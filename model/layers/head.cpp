@@ -12,7 +12,7 @@ namespace comera {
 
 namespace {
 
-// A layer that keeps the hidden width: the transform of an MLM head, the pooler of a classifier.
+// A layer that keeps the hidden width: the transform of a masked-language head, the pooler of a classifier.
 std::unique_ptr<Linear> make_square(ParameterStore& store, const EncoderConfig& config,
                                     const std::string& name) {
   const Linear::Spec spec{
@@ -150,7 +150,7 @@ SequenceHead::Passed SequenceHead::evaluate(const EncoderStep& step, const Tenso
     run(context,
         PairFeaturesForward{.x = passed.pooled.output(), .count = step.batch.example_count(), .y = features});
   }
-  if (dropout.active()) {  // what comes before needs its value as it was
+  if (dropout.active()) {  // the operations before it need its original value
     const Tensor dropped = context.arena.saved(features.shape(), hidden.dtype());
     run(context, Dropout{.x = features, .dropout = dropout, .step_inputs = step.inputs, .y = dropped});
     features = dropped;

@@ -11,17 +11,18 @@
 
 namespace comera {
 
-// What stands on the encoder: gives the loss of a batch and the gradient of the encoder's output. Forward and
-// backward are one pass, so that logits over the vocabulary never outlive a chunk of rows.
+// The task head on the encoder: computes the loss of a batch and the gradient of the encoder's output.
+// Forward and backward are one pass, so that logits over the vocabulary exist only for a chunk of rows at a
+// time.
 class Head {
  public:
   virtual ~Head() = default;
-  // The rows of the encoder's output that it reads; none: all. Its input `hidden` is (R, hidden), these rows,
-  // which are 0 at and beyond their count, or (T, hidden).
+  // The rows of the encoder's output that it reads; none: all. Its input `hidden` is either (R, hidden),
+  // these rows with zeros at and beyond their count, or (T, hidden).
   virtual std::optional<RowSubset> reads(const PackedBatch& batch) const = 0;
-  // Loss, targets and hits are added to step.results.
+  // Adds loss, targets and hits to step.results.
   void forward(const EncoderStep& step, const Tensor& hidden) const { pass(step, hidden, false, Tensor()); }
-  // The same, and dhidden is written, as hidden is; gradients of the head's parameters are added to the
+  // The same, and also writes dhidden, shaped as hidden; adds gradients of the head's parameters to the
   // store's.
   void forward_backward(const EncoderStep& step, const Tensor& hidden, const Tensor& dhidden) const {
     pass(step, hidden, true, dhidden);
@@ -43,11 +44,11 @@ class MaskedLanguageHead final : public Head {
   std::optional<RowSubset> reads(const PackedBatch& batch) const override;
 
   // y (masked positions of the capacity, vocabulary), in the type of the parameters, for prediction; rows
-  // beyond their count hold anything.
+  // beyond the count are undefined.
   void logits(const EncoderStep& step, const Tensor& hidden, const Tensor& y) const;
 
  private:
-  // What the decoder is given, as far as the backward pass needs it.
+  // The decoder's input, as far as the backward pass needs it.
   struct Passed {
     Linear::Saved transformed;
     Tensor normed, mean, rstd;
@@ -63,15 +64,15 @@ class MaskedLanguageHead final : public Head {
   ParameterId bias_;
 };
 
-// The rows that make the sequences' vectors; none: all.
+// The rows that form the sequences' vectors; none: all.
 std::optional<RowSubset> pooled_rows(const PackedBatch& batch, Pooling pooling);
-// Their mean in each sequence: vectors (S, hidden) of hidden (T, hidden); zero beyond the batch's sequences.
+// The mean of each sequence: vectors (S, hidden) of hidden (T, hidden); zero beyond the batch's sequences.
 void pool_by_mean(const EncoderStep& step, const Tensor& hidden, const Tensor& vectors);
 
-// Classification or regression: y = W dropout(p) + b with p = tanh(pooler h), and h the first token's hidden
-// state or the mean of a sequence's. The loss is the cross-entropy of the logits y, or the squared error of
-// the one score y (Devlin et al., 2019). Of two sequences that are encoded separately, W sees [p_1, p_2, |p_1
-// - p_2|, p_1 p_2].
+// Classification or regression: y = W dropout(p) + b with p = tanh(pooler h), where h is the first token's
+// hidden state or the mean of a sequence's. The loss is the cross-entropy of the logits y, or the squared
+// error of the one score y (Devlin et al., 2019). For two sequences encoded separately, W reads [p_1, p_2,
+// |p_1 - p_2|, p_1 p_2].
 class SequenceHead final : public Head {
  public:
   SequenceHead(ParameterStore& store, const EncoderConfig& config);
@@ -80,7 +81,7 @@ class SequenceHead final : public Head {
     return pooled_rows(batch, pooling_);
   }
 
-  // y (at least as many rows as examples, outputs), for prediction; rows beyond their count hold anything.
+  // y (at least as many rows as examples, outputs), for prediction; rows beyond the count are undefined.
   void predict(const EncoderStep& step, const Tensor& hidden, const Tensor& y) const;
 
  private:

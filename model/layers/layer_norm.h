@@ -6,7 +6,7 @@
 
 namespace comera {
 
-// The parameters of a layer norm, as its operations take them.
+// The parameters of a layer norm, as its operations expect them.
 struct LayerNorm {
   ParameterId gamma = -1, beta = -1;
   double eps = 1e-12;
@@ -14,7 +14,7 @@ struct LayerNorm {
   static LayerNorm add(ParameterStore& store, const std::string& name, std::int64_t width, double eps);
 };
 
-// What a norm's forward keeps besides its input.
+// Statistics that a norm's forward keeps besides its input.
 struct NormStatistics {
   Tensor mean, rstd;  // (rows)
 };

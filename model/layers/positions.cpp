@@ -21,7 +21,7 @@ std::vector<double> powers_of_half(std::int64_t count, double first, double last
   return slopes;
 }
 
-// Into `to`, in its type.
+// Writes to `to`, in its type.
 void write(Allocator& allocator, const Tensor& to, const std::vector<double>& values) {
   HostCopy copy(allocator, to);
   if (to.dtype() == DType::float64)
@@ -92,7 +92,7 @@ PositionTables::PositionTables(const EncoderConfig& config, Allocator& allocator
             static_cast<double>(positions * size) * static_cast<double>(size_of(master)) / 1048576,
             positions));
       }
-      // By so many rows that the host needs little memory beside the table.
+      // In batches of rows, so that the host needs little memory besides the table.
       const std::int64_t rows = std::max<std::int64_t>(numbers_at_once / size, 1);
       for (std::int64_t first = 0; first < positions; first += rows) {
         const std::int64_t count = std::min(rows, positions - first);

@@ -12,7 +12,7 @@
 namespace comera::recipe_detail {
 
 namespace {
-// Sizes of layers are products of two numbers up to this one and must not overflow.
+// Sizes of layers are products of two counts up to this one and must not overflow.
 constexpr double largest_count = std::numeric_limits<std::int32_t>::max();
 }  // namespace
 
@@ -104,7 +104,7 @@ void Writer::entry(const Path& list, std::size_t index) {
 }
 
 void Writer::line(const Path& path, const std::string& value) {
-  // Nobody could read the recipe, nor the checkpoints that it is in.
+  // The recipe, and checkpoints containing it, would be unreadable.
   if (!data::is_utf8(value))
     throw UsageError(fmt::format(
         "{} is not UTF-8, as all of a recipe must be; rename the file or folder, or give a link to "
@@ -221,7 +221,7 @@ std::string Codec<std::vector<std::int64_t>>::expected(const Rule& rule) {
   return (rule.low > 0 ? "a list of positive integers " : "a list of integers ") + rule.text;
 }
 
-// One string stands for a list of one.
+// A single string is read as a list of one.
 bool Codec<std::vector<std::string>>::read(std::vector<std::string>& out, const toml::node& node,
                                            const Rule& rule) {
   std::vector<std::string> values;

@@ -11,7 +11,7 @@
 #include "recipes/recipe.h"
 #include "recipes/source.h"
 
-// How values of each C++ type look in TOML.
+// The TOML form of each C++ type.
 namespace comera::recipe_detail {
 
 // "phase.0.steps"; empty at the root.
@@ -32,9 +32,9 @@ class Path {
   std::string name_;
 };
 
-// The numbers that a key may hold. NaN and infinity never are.
+// The range of a key's numbers. NaN and infinity are never allowed.
 struct Rule {
-  std::string text = "";  // "of at least 1"; says all of it
+  std::string text = "";  // "of at least 1"; describes the whole rule
   double low = std::numeric_limits<double>::lowest();
   double high = std::numeric_limits<double>::max();
   bool above_low = false;                   // low itself is excluded
@@ -46,7 +46,7 @@ struct Rule {
 
 Rule at_least(double low);
 Rule count(double low);  // at least low and below 2^31
-Rule modes();            // of a TT or TTM layer, whose sizes are the products of such lists
+Rule modes();            // of a TT or TTM layer, whose sizes are the products of these lists
 Rule sizes();
 Rule ranks();
 Rule ranks_or_zeros();  // of a single layer: zeros remove it
@@ -55,7 +55,7 @@ Rule from_to(double low, double high);
 Rule from_to_below(double low, double high);
 Rule above_to(double low, double high);
 
-// Raises the errors of reading and remembers where everything was.
+// Raises the errors of reading and remembers every key's position.
 class Reader {
  public:
   explicit Reader(const Source& source) : source_(source), places_(source.file()) {}
@@ -77,13 +77,13 @@ class Reader {
 class Writer {
  public:
   void section(const std::string& heading);
-  // The lines that follow are of this entry of a list of sections.
+  // The following lines belong to this entry of a list of sections.
   void entry(const Path& list, std::size_t index);
-  // Nothing is written for an optional value that is absent (empty text).
+  // Writes nothing for an absent optional value (empty text).
   void line(const Path& path, const std::string& value);
   void comment(const std::string& lines);
   const std::string& text() const { return text_; }
-  // What line() was given, {"phase.0.steps", "100"}, in that order.
+  // The arguments of line(), {"phase.0.steps", "100"}, in that order.
   const std::vector<std::pair<std::string, std::string>>& values() const { return values_; }
 
  private:
@@ -103,9 +103,9 @@ class Reference {
   std::string text_;
 };
 
-// Codec<T>::read: false when the node does not hold what T and the rule ask for.
-// Codec<T>::write: the value as TOML, reading which gives the same bits; empty for an absent optional.
-// Codec<T>::expected: "an integer of at least 1".
+// Codec<T>::read: false if the node does not hold what T and the rule require. Codec<T>::write: the value as
+// TOML, which reads back as the same bits; empty for an absent optional. Codec<T>::expected: "an integer of
+// at least 1".
 template <class T>
 struct Codec;
 

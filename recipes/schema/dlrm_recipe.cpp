@@ -38,7 +38,7 @@ std::int64_t numeric_columns_of(const DlrmSection& section, std::optional<std::i
   return numbers;
 }
 
-// Gives single layers the ranks that the recipe has for them.
+// Gives single layers their ranks from the recipe.
 class OwnRanks {
  public:
   explicit OwnRanks(const LayerRanks& ranks) : ranks_(ranks) {}

@@ -8,9 +8,9 @@ namespace comera::recipe_detail {
 
 namespace {
 
-// Where a string that begins at `at` with a quote ends: behind its last quote, or at the end of the text.
-// Strings with one quote end with their line; what is wrong with them is for the parser to say. Up to two
-// quotes of a string's own may stand before the three that end it.
+// The end of a string that begins at `at` with a quote: after its last quote, or the end of the text. Strings
+// with one quote end with their line; the parser reports their errors. Up to two quotes belonging to a string
+// may precede the three that end it.
 std::size_t end_of_string(std::string_view text, std::size_t at) {
   const char quote = text[at];
   const std::string three(3, quote);

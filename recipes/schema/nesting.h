@@ -6,13 +6,13 @@
 
 namespace comera::recipe_detail {
 
-// How many names a key may have (phase.0.steps has three), and how many lists and tables may lie within each
-// other. A recipe needs four.
+// The limit for the names in a key (phase.0.steps has three), and for nested lists and tables. A recipe needs
+// four.
 inline constexpr std::size_t most_nested = 32;
 
-// Throws UsageError, with the place in the file, if TOML nests deeper than that. To be asked before the text
-// is parsed: the parser limits brackets but not the names of a key, and its tree is built, walked and
-// destroyed by recursion, which would run out of stack.
+// Throws UsageError, with the position in the file, if TOML nests deeper than that. Call it before parsing:
+// the parser limits brackets but not the names of a key, and it builds, walks and destroys its tree by
+// recursion, which would overflow the stack.
 void check_nesting(std::string_view toml, const std::string& file);
 
 }  // namespace comera::recipe_detail

@@ -3,14 +3,13 @@
 #include <span>
 #include <string_view>
 
-// Names that keys and values of recipes had in earlier versions. Recipes, overrides and checkpoints with
-// these are read as if they had the names of now, so that what was written once can always be read: an entry
-// is added here when something is renamed, and never removed.
+// Recipe keys and values of earlier versions. Recipes, overrides and checkpoints with old names are read as
+// if they had the current ones, so that old files can always be read. Add an entry here when something is
+// renamed; never remove one.
 namespace comera::recipe_detail {
 
 struct OldKey {
-  std::string_view
-      section;  // the path of the key's table, without the numbers of lists: "phase.learning_rate"
+  std::string_view section;  // the path of the key's table, without list indices: "phase.learning_rate"
   std::string_view old_name;
   std::string_view name;
 };
@@ -24,7 +23,7 @@ struct OldValue {
 std::span<const OldKey> old_keys();
 std::span<const OldValue> old_values();
 
-// The key's name now, which may be the one given.
+// The key's current name, which may be the given one.
 std::string_view name_now(std::string_view section, std::string_view name);
 
 }  // namespace comera::recipe_detail

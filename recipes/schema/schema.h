@@ -10,16 +10,16 @@
 #include "recipes/schema/codec.h"
 
 // The recipe's schema: one list of keys per struct of recipe.h, in model_keys.cpp and training_keys.cpp.
-// Reading, writing and docs/reference/recipes.md all follow from it: a new key is one line there, a new
-// section a struct and a list.
+// Reading, writing and docs/reference/recipes.md are all derived from it: a new key is one line there, a new
+// section is a struct and a list.
 namespace comera::recipe_detail {
 
-// What one key of struct S is called, may hold, and means.
+// The name, allowed values and meaning of one key of struct S.
 template <class S>
 struct Key {
   std::string name;
   bool required = false;
-  std::function<bool(const S&)> applies = {};  // to what has been read before it; empty: always
+  std::function<bool(const S&)> applies = {};  // given the keys read so far; empty: always
   std::function<void(S&, const toml::node&, const Path&, Reader&)> read;
   std::function<void(const S&, const Path&, Writer&)> write;
   std::function<void(const Path&, bool required, Reference&)> describe;
@@ -123,7 +123,7 @@ Key<S> inherited(Key<Base> key) {
   return {key.name, key.required, {}, key.read, key.write, key.describe};
 }
 
-// A key that is written down only where it is not 0.
+// A key that is written only if it is not 0.
 template <class S>
 Key<S> unless_zero(const char* name, std::int64_t S::*member, const Rule& rule, const std::string& doc) {
   Key<S> key = value(name, member, rule, doc);
@@ -160,7 +160,7 @@ Key<S> section(const char* name, T S::*member, const std::string& doc) {
   return key;
 }
 
-// A section that may be left out.
+// An optional section.
 template <class S, class T>
 Key<S> optional_section(const char* name, std::optional<T> S::*member, const std::string& doc) {
   Key<S> key;
@@ -180,8 +180,8 @@ Key<S> optional_section(const char* name, std::optional<T> S::*member, const std
   return key;
 }
 
-// Every list in the table and the tables in it, by its path: encoder.0.ffn.up = [8, 16] is read as TOML reads
-// it, as tables in tables. A quoted "encoder.0.ffn.up" is the same.
+// Reads every list in the table and its subtables, by path: TOML reads encoder.0.ffn.up = [8, 16] as nested
+// tables. A quoted "encoder.0.ffn.up" is the same.
 inline void read_layer_ranks(LayerRanks& out, const std::string& layer, const toml::node& node,
                              const Path& path, Reader& reader) {
   constexpr std::string_view allowed = "abcdefghijklmnopqrstuvwxyz0123456789_.";
@@ -200,7 +200,7 @@ inline void read_layer_ranks(LayerRanks& out, const std::string& layer, const to
     reader.wrong_value(node, place, Codec<std::vector<std::int64_t>>::expected(ranks_or_zeros()));
 }
 
-// A section of lists of ranks by the names of layers.
+// A section of rank lists by layer name.
 template <class S>
 Key<S> layer_ranks(const char* name, LayerRanks S::*member, const std::string& doc) {
   Key<S> key;
@@ -227,7 +227,7 @@ Key<S> layer_ranks(const char* name, LayerRanks S::*member, const std::string& d
   return key;
 }
 
-// [[name]], at least one of them; or, if it is not required(), none.
+// [[name]], at least one of them; optional if not required().
 template <class S, class T>
 Key<S> sections(const char* name, std::vector<T> S::*member, const std::string& doc) {
   Key<S> key;

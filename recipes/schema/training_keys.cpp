@@ -210,8 +210,8 @@ const std::vector<Key<RunSection>>& keys_of() {
 
 namespace {
 
-// What is left out of [phase.adaptation] is written as comments, so that a resolved recipe says all constants
-// and still whether they were given.
+// Absent keys of [phase.adaptation] are written as comments, so that a resolved recipe shows all constants
+// and also which ones were given.
 Key<PhaseSection> with_presets(Key<PhaseSection> key) {
   key.write = [](const PhaseSection& phase, const Path& path, Writer& writer) {
     if (phase.objective == PhaseObjective::fixed) return;

@@ -1,4 +1,4 @@
-// The words that a recipe has for the values of enumerations.
+// The recipe's words for the values of enumerations.
 
 #include "recipes/schema/codec.h"
 

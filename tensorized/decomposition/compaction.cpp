@@ -40,10 +40,10 @@ namespace {
 
 using Indices = std::vector<std::int64_t>;
 
-// What is kept of a parameter: of a core's first and last axis, of a gate's only one.
+// The kept part of a parameter: indices of a core's first and last axis, of a gate's only one.
 struct Selection {
   bool gone = false;
-  std::optional<Indices> first, last;  // without: all
+  std::optional<Indices> first, last;  // absent: all
 
   bool whole() const { return !gone && !first && !last; }
 };
@@ -61,7 +61,7 @@ std::vector<Selection> selections(const ParameterStore& store, const std::vector
                  layer.name, layer.gates.size());
     for (std::size_t k = 0; k < bonds.size(); ++k) {
       all[layer.gates[k]].gone = live[l].removed();
-      // A bond that lives whole leaves its neighbours whole.
+      // A bond without pruned entries leaves its neighbours unchanged.
       if (std::ssize(bonds[k]) == store.info(layer.gates[k]).shape.elements()) continue;
       all[layer.gates[k]].last = bonds[k];
       all[layer.cores[k]].last = all[layer.cores[k + 1]].first = bonds[k];

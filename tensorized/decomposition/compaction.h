@@ -9,9 +9,9 @@
 #include "tensorized/decomposition/shapes.h"
 #include "tensorized/ranked_layer.h"
 
-// Compaction: what rank adaptation has killed is taken out of a model. An entry of a gate that is exactly 0
-// is dead, with its slices of both neighbouring cores. The model of the remaining slices computes the same,
-// and trains on the same: a dead slice has neither value nor gradient nor moments.
+// Compaction removes pruned ranks from a model. A gate entry that is exactly 0 is pruned, together with its
+// slices of both neighbouring cores. The compacted model computes the same and trains in the same way,
+// because a pruned slice has no value, no gradient and no moments.
 namespace comera {
 
 // The live entries (gate != 0) of each bond of a layer, ascending.
@@ -22,25 +22,25 @@ struct LiveEntries {
   bool removed() const { return !bonds.empty() && bonds.front().empty(); }
 };
 
-// Reads the gates from the device. Throws Error if a layer that cannot be removed has a bond without live
-// entries.
+// Reads the gates from the device. Throws Error if a bond has no live entries and its layer cannot be
+// removed.
 std::vector<LiveEntries> live_entries(const ParameterStore& store, const std::vector<RankedLayer>& layers);
 
-// The ranks of the compacted model's layers: zeros for one that is removed. A layer that was removed before
-// is not among them.
+// The ranks of the compacted model's layers: zeros for a layer that is now removed. Layers removed earlier
+// are not listed.
 LayerRanks ranks_of(const std::vector<LiveEntries>& live);
 
-// All parameters and their states (an optimizer's moments) on the host: of ranked layers the live slices
-// only, and nothing of one that is removed but its bias. The numbers are the very same bits.
+// All parameters and their states (an optimizer's moments) on the host: the live slices of ranked layers, and
+// only the bias of a removed layer. Values are copied bit for bit.
 class CompactedParameters {
  public:
-  // `live` are the live entries of these layers. Throws Error if a parameter that loses entries has a state
-  // that is not entrywise: nobody knows what is left of it.
+  // `live` holds the live entries of these layers. Throws Error if a parameter that loses entries has a state
+  // that is not entrywise, because such a state cannot be compacted.
   CompactedParameters(const ParameterStore& from, const std::vector<ParameterState>& states,
                       const std::vector<RankedLayer>& layers, const std::vector<LiveEntries>& live);
 
-  // Into the parameters and states of the compacted model, by name. Throws Error if it is not that model,
-  // before anything is written.
+  // Copies into the parameters and states of the compacted model, by name. Throws Error before writing
+  // anything if the model does not match.
   void write(const ParameterStore& to, const std::vector<ParameterState>& states) const;
 
  private:
@@ -50,7 +50,7 @@ class CompactedParameters {
     DType dtype = DType::float32;
     std::vector<std::byte> bytes;
   };
-  using Tensors = std::vector<std::pair<std::string, Tensor>>;  // by such names
+  using Tensors = std::vector<std::pair<std::string, Tensor>>;  // with such names
   static Tensors tensors_of(const ParameterStore& store, const std::vector<ParameterState>& states);
 
   std::vector<Kept> kept_;

@@ -45,8 +45,8 @@ std::vector<double> densify(const ParameterStore& store, const TTCores& train) {
   return left;
 }
 
-// The same, but a core adds a row mode and a column mode, which belong behind those of their kind:
-// (M, N, m, n, r) becomes (M, m, N, n, r).
+// The same, but a core adds a row mode and a column mode, which follow the earlier ones of their kind: (M, N,
+// m, n, r) becomes (M, m, N, n, r).
 std::vector<double> densify(const ParameterStore& store, const TTMCores& train, std::int64_t rows) {
   const TTMShape& shape = train.shape;
   const auto cores = cores_with_gates(store, train.cores, train.gates);

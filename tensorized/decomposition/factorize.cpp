@@ -13,8 +13,8 @@ namespace {
 
 std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// Prime factors, the largest first, each to the smallest mode so far; of equal ones to the one nearest to the
-// middle.
+// Assigns the prime factors, the largest first, each to the smallest mode so far; among equal ones, to the
+// one nearest to the middle.
 std::vector<std::int64_t> column_modes(std::int64_t width, int cores) {
   std::vector<std::int64_t> factors;
   for (std::int64_t p = 2; width > 1; ++p)
@@ -30,7 +30,7 @@ std::vector<std::int64_t> column_modes(std::int64_t width, int cores) {
   return modes;
 }
 
-// The largest ranks that are possible, up to `rank`.
+// The largest possible ranks, up to `rank`.
 std::vector<std::int64_t> ranks_for(const TTMShape& shape, std::int64_t rank) {
   std::vector<std::int64_t> ranks;
   for (int bond = 1; bond < shape.order(); ++bond) {
@@ -42,7 +42,7 @@ std::vector<std::int64_t> ranks_for(const TTMShape& shape, std::int64_t rank) {
   return ranks;
 }
 
-// Middle modes are `middle`; the outer ones such that both outer cores have as many numbers.
+// Middle modes are `middle`; the outer ones are chosen so that both outer cores have similar sizes.
 TTMShape shape_with(std::int64_t rows, std::int64_t middle, const std::vector<std::int64_t>& columns,
                     std::int64_t rank) {
   TTMShape shape{.row_modes = std::vector(columns.size(), middle), .column_modes = columns, .ranks = {}};

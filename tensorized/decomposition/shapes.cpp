@@ -30,7 +30,7 @@ void check_positive(const std::string& layer, const char* what, const std::vecto
                fmt::join(values, ", "));
 }
 
-// sizes[k]: how many indices core k carries. A bond's rank never needs to be larger than either side of it.
+// sizes[k]: the number of indices of core k. A bond's rank never needs to be larger than either side of it.
 void check_ranks(const std::string& layer, const std::vector<std::int64_t>& sizes,
                  const std::vector<std::int64_t>& ranks, bool removed = false) {
   COMERA_CHECK(ranks.size() + 1 == sizes.size(), "{}: {} modes need {} ranks, but {} are given", layer,

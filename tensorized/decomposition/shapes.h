@@ -51,9 +51,9 @@ struct TTMShape {
   std::int64_t rank(int bond) const;
   std::int64_t core_parameters() const;
   std::int64_t gates() const;
-  // The digits of an id are split into a left and a right half after this many cores: as even as possible.
+  // The digits of an id are split into left and right after this many cores, as evenly as possible.
   int left_cores() const { return order() - order() / 2; }
-  std::int64_t right_rows() const;  // product of the right half's row modes; 1 for a single core
+  std::int64_t right_rows() const;  // product of the right factor's row modes; 1 for a single core
   std::string text() const;
 
   void validate(const std::string& layer, std::int64_t vocabulary, std::int64_t width) const;

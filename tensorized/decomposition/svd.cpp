@@ -9,8 +9,8 @@
 
 #include "kernels/core/check.h"
 
-// LAPACK's routines, by its Fortran interface: everything by reference, matrices column-major, the lengths of
-// strings behind the other arguments. What is row-major here is the transpose to them.
+// LAPACK's routines, by its Fortran interface: everything by reference, matrices column-major, string lengths
+// after the other arguments. Our row-major matrices are the transposes.
 extern "C" {
 void dgelqf_(const int* m, const int* n, double* a, const int* lda, double* tau, double* work,
              const int* lwork, int* info);
@@ -36,7 +36,7 @@ int workspace(double wanted) {
   return static_cast<int>(wanted);
 }
 
-// Of `a` (m × n, row-major, m > n): overwrites it by Q (m × n) of A = Q R and returns R (n × n). Aᵀ = Rᵀ Qᵀ
+// For `a` (m × n, row-major, m > n): overwrites it by Q (m × n) of A = Q R and returns R (n × n). Aᵀ = Rᵀ Qᵀ
 // is LAPACK's LQ.
 std::vector<double> triangular_factor(std::vector<double>& a, std::int64_t m, std::int64_t n) {
   const int rows = as_int(n), columns = as_int(m), query = -1;
@@ -56,11 +56,11 @@ std::vector<double> triangular_factor(std::vector<double>& a, std::int64_t m, st
 }
 
 struct Gram {
-  std::vector<double> vectors;  // in LAPACK's columns; of no meaning without `with_vectors`
+  std::vector<double> vectors;  // in LAPACK's layout; undefined without `with_vectors`
   std::vector<double> values;   // ascending
 };
 
-// Of A Aᵀ, or of Aᵀ A with `inner`.
+// For A Aᵀ, or for Aᵀ A with `inner`.
 Gram eigen_of_gram(std::span<const double> a, std::int64_t m, std::int64_t n, bool inner, bool with_vectors) {
   const int ld = as_int(n), query = -1, size = as_int(inner ? n : m), summed = as_int(inner ? m : n);
   Gram gram{.vectors = std::vector<double>(static_cast<std::size_t>(size) * size),
@@ -82,10 +82,10 @@ Gram eigen_of_gram(std::span<const double> a, std::int64_t m, std::int64_t n, bo
   return gram;
 }
 
-// The eigenvectors of A Aᵀ as columns (m × m, row-major), those of the largest eigenvalues first.
+// The eigenvectors of A Aᵀ as columns (m × m, row-major), largest eigenvalues first.
 std::vector<double> eigenvectors_of_gram(std::span<const double> a, std::int64_t m, std::int64_t n) {
   const std::vector<double> gram = eigen_of_gram(a, m, n, false, true).vectors;
-  // LAPACK has them in columns of its own, ascending.
+  // LAPACK stores them as column-major columns, ascending.
   std::vector<double> vectors(m * m);
   constexpr std::int64_t tile = 32;
   for (std::int64_t first = 0; first < m; first += tile)
@@ -102,7 +102,7 @@ void check_matrix(std::span<const double> a, std::int64_t m, std::int64_t n) {
                "a matrix of {} x {} has entries that are not finite", m, n);
 }
 
-// The columns of an m × m matrix in LAPACK's order, ascending, that come last, as rows: the last one first.
+// The last columns of an m × m matrix in LAPACK's ascending order, as rows: the last one first.
 std::vector<double> last_columns(const std::vector<double>& columns, std::int64_t m, std::int64_t count) {
   std::vector<double> rows;
   rows.reserve(count * m);

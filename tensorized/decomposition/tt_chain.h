@@ -14,24 +14,25 @@ struct TTCores {
   std::vector<ParameterId> cores;
   std::vector<ParameterId> gates;
 
-  // Entries start as N(0, s_k²), s_k = σ^(1/K) / sqrt(r_k), gates as 1, so that the layer's matrix has
-  // standard deviation σ; here σ² = 1 / (inputs + outputs). As a map from what comes in to what goes out a
-  // core is r_{k-1} s_k x r_k on the input side and r_{k-1} x s_k r_k on the output side.
+  // Entries start as N(0, s_k²), s_k = σ^(1/K) / sqrt(r_k), and gates as 1, so that the layer's matrix has
+  // standard deviation σ; here σ² = 1 / (inputs + outputs). As a matrix (fan-in x fan-out), a core is r_{k-1}
+  // s_k x r_k on the input side and r_{k-1} x s_k r_k on the output side.
   static TTCores add(ParameterStore& store, const std::string& name, const TTShape& shape);
 };
 
-// For TTHalvesForward and TTHalvesBackward: the train's halves, A's rows of a_columns a_apart elements apart.
+// Arguments for TTHalvesForward and TTHalvesBackward: the left and right factors of the tensor train. Rows of
+// A have a_columns columns and lie a_apart elements apart.
 TTFactorsForward::Factors factors_of(const ParameterStore& store, const TTCores& train, const Tensor& a,
                                      std::int64_t a_apart, std::int64_t a_columns, const Tensor& b);
 TTFactorsBackward::Factors factor_gradients_of(const ParameterStore& store, const TTCores& train,
                                                const Tensor& da, std::int64_t a_apart, const Tensor& db);
-// Of one train.
+// For one tensor train.
 void merge_factors(const Context& context, const ParameterStore& store, const TTCores& train, const Tensor& a,
                    std::int64_t a_apart, const Tensor& b);
 void merge_factors_backward(const Context& context, const ParameterStore& store, const TTCores& train,
                             const Tensor& da, std::int64_t a_apart, const Tensor& db);
 
-// y = x W mode by mode, without merging anything, and its gradients. Tokens x inputs -> tokens x outputs.
+// y = x W mode by mode, without contracting cores, and its gradients. Tokens x inputs -> tokens x outputs.
 void modewise_forward(const Context& context, const ParameterStore& store, const TTCores& train,
                       const Tensor& x, const Tensor& y);
 // dx (if it has data) is written, or added to; gradients of cores and gates are added if `gradients`.

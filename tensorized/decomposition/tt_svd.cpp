@@ -23,7 +23,7 @@ std::int64_t cap_of(const TTSVDOptions& options, int bond) {
 
 struct Cut {
   std::int64_t rank = 1;
-  double tail = 0;  // norm of what is cut off
+  double tail = 0;  // norm of the part cut off
   bool capped = false;
 };
 
@@ -42,7 +42,7 @@ Cut cut(const std::vector<double>& values, double delta, std::int64_t cap) {
   return result;
 }
 
-// The sweep leaves orthonormal cores and all of the norm in the last. Training wants them alike.
+// The sweep leaves orthonormal cores with the whole norm in the last one. Training needs equal norms.
 void equalise(std::vector<std::vector<double>>& cores) {
   double logarithms = 0;
   for (const auto& core : cores) {
@@ -57,10 +57,11 @@ void equalise(std::vector<std::vector<double>>& cores) {
   }
 }
 
-// Shares of the error's square that make the train small. Cutting direction i off at bond k costs σ_{k,i}²
-// and saves about c_k = r_{k-1} s_k + s_{k+1} r_{k+1} numbers; the best is to cut wherever σ_{k,i}² ≤ λ c_k,
-// with the one λ that uses the error up. The spectra are those of the whole tensor's unfoldings, which bound
-// what the sweep will meet; ranks and costs depend on one another and are found in turn.
+// Shares of the squared error that make the tensor train small. Cutting direction i off at bond k costs
+// σ_{k,i}² and saves about c_k = r_{k-1} s_k + s_{k+1} r_{k+1} elements; the best choice is to cut wherever
+// σ_{k,i}² ≤ λ c_k, with the one λ that uses up the error. The spectra are those of the whole tensor's
+// unfoldings, which bound those of the sweep; ranks and costs depend on one another and are updated
+// alternately.
 std::vector<double> smallest_shares(std::span<const double> tensor, const std::vector<std::int64_t>& sizes,
                                     const TTSVDOptions& options) {
   const int bonds = static_cast<int>(sizes.size()) - 1;
@@ -74,7 +75,7 @@ std::vector<double> smallest_shares(std::span<const double> tensor, const std::v
     ranks[k] = std::ssize(squares[k]);
   }
   std::vector<double> cut_off(bonds);
-  // What is cut off at this λ, by the caps in any case, with the costs c; returns the sum of it.
+  // The total cut off at this λ, given the costs c; the caps always apply.
   const auto cut_at = [&](double lambda, const std::vector<double>& costs) {
     double total = 0;
     for (int k = 0; k < bonds; ++k) {
@@ -95,7 +96,7 @@ std::vector<double> smallest_shares(std::span<const double> tensor, const std::v
     for (int k = 0; k < bonds; ++k)
       costs[k] = static_cast<double>((k > 0 ? ranks[k - 1] : 1) * sizes[k] +
                                      sizes[k + 1] * (k + 1 < bonds ? ranks[k + 1] : 1));
-    double low = 0, high = 1;  // the tensor's norm is 1, so that at 1 all is cut off that can be
+    double low = 0, high = 1;  // the tensor's norm is 1, so at λ = 1 everything possible is cut off
     for (int i = 0; i < halvings; ++i) {
       const double middle = (low + high) / 2;
       (cut_at(middle, costs) <= budget ? low : high) = middle;
@@ -116,7 +117,7 @@ std::vector<double> shares_of(std::span<const double> tensor, const std::vector<
   return smallest_shares(tensor, sizes, options);
 }
 
-// Cores [first, last) multiplied together: (r_first · sizes) × r_last.
+// The product of cores [first, last): (r_first · sizes) × r_last.
 std::vector<double> merge(const TTDecomposition& train, int first, int last) {
   std::vector<double> merged = train.cores[first];
   std::int64_t rows = train.rank(first) * train.sizes[first];
@@ -149,7 +150,7 @@ TTDecomposition tt_svd(std::vector<double> tensor, const std::vector<std::int64_
   const double norm = frobenius_norm(tensor);
   COMERA_CHECK(std::isfinite(norm), "tt_svd: there are numbers that are not finite");
   TTDecomposition train{.sizes = sizes, .ranks = {}, .cores = {}};
-  // Squares of norms do not overflow in a tensor of norm 1; the last core gets the norm back.
+  // Squared norms do not overflow in a tensor of norm 1; the norm is restored in the last core.
   if (norm > 0)
     for (double& value : tensor) value /= norm;
   const std::vector<double> shares = shares_of(tensor, sizes, options);
@@ -159,10 +160,11 @@ TTDecomposition tt_svd(std::vector<double> tensor, const std::vector<std::int64_
     const std::int64_t rows = left * sizes[k];
     rest /= sizes[k];
     LeftBasis basis = left_basis(tensor, rows, rest);
-    // What rounding leaves of singular values that are zero.
+    // Rounding errors of zero singular values.
     const double rounding =
         4 * std::numeric_limits<double>::epsilon() * std::sqrt(static_cast<double>(basis.count));
-    // All that the bonds so far may cut off, less what they have; the bond's own share where a cap took more.
+    // The total error allowed for the bonds so far, minus the error used; at least the bond's own share, if a
+    // cap used more.
     const double share = options.error * options.error * shares[k];
     allowed_squares += share;
     const double allowed = std::sqrt(std::max(allowed_squares - squares, share));
@@ -203,7 +205,7 @@ std::vector<double> table_as_tensor(std::span<const double> table, std::int64_t 
   COMERA_CHECK(std::ssize(table) == vocabulary * width && vocabulary <= shape.rows(),
                "table_as_tensor: {} numbers of {} rows do not fit {}", table.size(), vocabulary,
                shape.text());
-  // Where an entry goes is a sum of what its row and its column contribute.
+  // An entry's index is the sum of its row's and its column's contribution.
   const auto places = [&](const std::vector<std::int64_t>& modes, bool row) {
     std::vector<std::int64_t> place(product(modes), 0);
     for (std::int64_t index = 0; index < std::ssize(place); ++index) {

@@ -7,8 +7,8 @@ namespace comera {
 class DenseEmbedding final : public Embedding {
  public:
   struct Training {
-    bool by_rows = false;   // a step changes only the rows that it looks up
-    bool own_rate = false;  // that of embeddings, instead of that of the rest
+    bool by_rows = false;   // a step updates only the rows that it looks up
+    bool own_rate = false;  // uses the embedding's learning rate instead of the general one
   };
   DenseEmbedding(ParameterStore& store, const std::string& name, std::int64_t vocabulary, std::int64_t width,
                  double deviation)

@@ -39,8 +39,8 @@ std::int64_t TTMCores::left_columns() const {
   return columns;
 }
 
-// Every step of the merge: the left half grows to the right, the right half to the left, and each product is
-// followed by a swap that brings rows before columns.
+// The steps of the contraction: the left factor grows to the right, the right factor to the left, and after
+// each product a swap moves rows before columns.
 MergedTTM merge_ttm(const Context& context, const ParameterStore& store, const TTMCores& train) {
   const ProductPlace place(context.products, "", cores_stay_wide);
   ArenaScope scope(context.arena);
@@ -77,7 +77,7 @@ MergedTTM merge_ttm(const Context& context, const ParameterStore& store, const T
     columns *= shape.column_modes[k];
   }
   left_factor = partial[left - 1];
-  if (left == order) {  // a single core has no right half
+  if (left == order) {  // a single core has no right factor
     right_factor = keep({1, 1, 1});
     run(context, Fill{.x = right_factor, .value = 1});
     return merged;

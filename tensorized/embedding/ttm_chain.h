@@ -16,11 +16,11 @@ struct TTMCores {
   std::vector<ParameterId> cores;
   std::vector<ParameterId> gates;
 
-  // Rows start with standard deviation `deviation`.
+  // Rows are initialised with standard deviation `deviation`.
   static TTMCores add(ParameterStore& store, const std::string& name, const TTMShape& shape,
                       double deviation);
 
-  // Sizes of the halves: left (L, nl, rank), right (rank, R, nr).
+  // Sizes of the factors: left (L, nl, rank), right (rank, R, nr).
   std::int64_t left_rows() const { return shape.rows() / shape.right_rows(); }
   std::int64_t right_rows() const { return shape.right_rows(); }
   std::int64_t left_columns() const;
@@ -28,17 +28,17 @@ struct TTMCores {
   std::int64_t middle_rank() const { return shape.rank(shape.left_cores()); }
 };
 
-// What merging makes: row l R + r, column a nr + b of the table is Σ_k left[l, a, k] right[k, r, b].
+// The contracted factors: row l R + r, column a nr + b of the table is Σ_k left[l, a, k] right[k, r, b].
 struct MergedTTM {
   Tensor left;   // (L, nl, rank), with the middle gate
   Tensor right;  // (rank, R, nr)
-  // Of the way there, for the gradients: S_k = F_k D_k, and (M, N, r_k) after core k of the left half,
-  // (r_{k-1}, M', N') from core k of the right one.
+  // Intermediate results for the gradients: S_k = F_k D_k, and (M, N, r_k) after core k of the left factor,
+  // (r_{k-1}, M', N') from core k of the right factor.
   std::array<Tensor, max_ttm_cores> scaled, partial;
 };
 // Kept in the arena.
 MergedTTM merge_ttm(const Context& context, const ParameterStore& store, const TTMCores& train);
-// Adds the gradients of cores and gates, given those of the halves, which are overwritten.
+// Adds the gradients of cores and gates, given those of the left and right factors, which are overwritten.
 void merge_ttm_backward(const Context& context, const ParameterStore& store, const TTMCores& train,
                         const MergedTTM& merged, const Tensor& dleft, const Tensor& dright);
 

@@ -56,7 +56,7 @@ Embedding::Merged TTMEmbedding::merge(const Context& context, bool decodes, bool
   return make(context, decodes, decodes && gradients);
 }
 
-// What the pass has, or what is made here and ends with this object.
+// The pass's contracted factors, or ones that are made here and end with this object.
 class TTMEmbedding::SharedOrMade {
  public:
   SharedOrMade(const TTMEmbedding& of, const Context& context, const Merged* merged, bool decodes,
@@ -187,7 +187,7 @@ void TTMEmbedding::rows_backward(const Context& context, const LookupIds& ids, c
                !merged.decodes);
 }
 
-// Rows of logits held at a time: about 32 MiB.
+// Rows of logits in memory at a time: about 32 MiB.
 std::int64_t TTMEmbedding::positions_at_once(std::int64_t positions) const {
   constexpr std::int64_t budget = 32 << 20;
   const std::int64_t row = vocabulary_ * static_cast<std::int64_t>(size_of(store_.compute()));
@@ -202,7 +202,8 @@ bool TTMEmbedding::decodes_by_rebuilding(std::int64_t positions) const {
                right = static_cast<double>(train_.right_rows());
   const double rank = static_cast<double>(train_.middle_rank()), p = static_cast<double>(positions);
   const double structured = p * nl * rank * right * (nr + left);
-  // Of a step, by the forward pass: the others cost twice that. The table is rebuilt once more for backward.
+  // Cost of a step's forward pass: the other passes cost twice that. The table is rebuilt once more for
+  // backward.
   const double blocks = std::ceil(p / static_cast<double>(positions_at_once(positions)));
   const double rebuilt =
       nl * nr * (4.0 / 3 * blocks * left * right * rank + p * static_cast<double>(vocabulary_));
@@ -216,8 +217,8 @@ void TTMEmbedding::cross_entropy(const Context& context, const Decoder& decoder)
     structured_cross_entropy(context, decoder);
 }
 
-// A divisor of the left rows, so that all parts are of one size: 4 MiB of float32, which stay in a CPU's
-// cache, or on a GPU, where launches count, 64.
+// A divisor of the left rows, so that all parts have one size: 4 MiB of float32, which stay in a CPU's cache,
+// or 64 MiB on a GPU, where the number of launches matters.
 TTMEmbedding::Rebuilding TTMEmbedding::scratch_rebuilding(ArenaScope& scope) const {
   const std::int64_t row = train_.right_rows() * train_.left_columns() * train_.right_columns();
   const bool gpu = store_.value(train_.cores[0]).device().kind == DeviceKind::cuda;
@@ -265,7 +266,7 @@ void TTMEmbedding::decode(const Context& context, const Tensor& h, const Tensor&
   }
 }
 
-// The table is rebuilt in parts, which are the outer axis of the logits, and never held as a whole.
+// The table is rebuilt in parts along the outer axis of the logits, and never exists as a whole.
 void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const Decoder& decoder) const {
   ArenaScope scope(context.arena);
   const std::int64_t rank = train_.middle_rank(), right_rows = train_.right_rows(),
@@ -312,7 +313,7 @@ void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const Decoder& 
                                      .gradient = decoder.gradient,
                                      .results = decoder.results});
     if (!decoder.gradient) continue;
-    // The parts are added up: not in a narrow type.
+    // The parts are summed: not in a narrow type.
     const InMasterType dh(context, block, decoder.dh.rows(begin, size));
     for (std::int64_t part = 0; part < parts; ++part) {
       if (parts > 1) rebuild(part);
@@ -324,7 +325,7 @@ void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const Decoder& 
                                  .n = width,
                                  .k = classes,
                                  .accumulate = part > 0});
-      // The rows are not needed any more, and their gradient takes their place if they will be rebuilt.
+      // The rows are no longer needed: if they will be rebuilt, their gradient takes their memory.
       ArenaScope part_scope(context.arena);
       const Tensor drows = parts > 1 ? rows : part_scope.tensor(rows.shape(), master);
       run(context,

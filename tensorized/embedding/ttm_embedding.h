@@ -9,11 +9,12 @@
 namespace comera {
 
 // The table is a tensor-train matrix (CoMERA, sections 2 and 4.1) with rows beyond the vocabulary as padding.
-// Lookups:  naive   a chain of small products for every token
-//           unique  the same for every unique id of the batch
-//           halves  both halves of the train merged once, then one small product for every unique id
-// Of a lookup nothing but the halves is kept for backward. As a tied decoder it either works through the
-// halves or, if that is less work, rebuilds the table in parts, of which one at a time is held.
+// Lookups:
+//   naive   a chain of small products for every token
+//   unique  the same for every unique id of the batch
+//   halves  contracts the left and right factors once, then one small product for every unique id
+// For backward, a lookup keeps only the factors. As a tied decoder, it either works through the factors or,
+// if that is less work, rebuilds the table part by part and keeps one part at a time.
 class TTMEmbedding final : public Embedding {
  public:
   TTMEmbedding(ParameterStore& store, const std::string& name, std::int64_t vocabulary, const TTMShape& shape,
@@ -34,26 +35,26 @@ class TTMEmbedding final : public Embedding {
  private:
   class SharedOrMade;
   Merged make(const Context& context, bool decodes, bool gradients) const;
-  // Room for gradients of the halves, zero, in memory that `take` gives.
+  // Zeroed memory for gradients of the left and right factors, allocated by `take`.
   using Take = std::function<Tensor(Shape)>;
   static void add_gradients(const Context& context, const Take& take, Merged& merged);
   static bool shares(const Merged* merged) { return merged != nullptr && *merged; }
-  // Adds the gradient of a right half in another order of axes, or writes it where nothing else adds any.
+  // Adds the gradient of a right factor with another order of axes, or writes it if nothing else contributes.
   void add_to_right(const Context& context, const Merged& merged, const Tensor& from, bool alone) const;
   std::int64_t positions_at_once(std::int64_t positions) const;
   bool decodes_by_rebuilding(std::int64_t positions) const;
-  // Memory for some rows of the table at a time, and how many left rows that is.
+  // Memory for a part of the table, and the number of left rows in it.
   struct Rebuilding {
     std::int64_t left_rows;
     Tensor product;
   };
   Rebuilding scratch_rebuilding(ArenaScope& scope) const;
-  // Writes the rows of `count` left rows from `first` on: all that share these left digits.
+  // Writes the table rows of `count` left rows, starting at `first`: all rows that share these left digits.
   void rebuild_rows(const Context& context, const MergedTTM& factors, const Rebuilding& rebuilding,
                     std::int64_t first, std::int64_t count, const Tensor& rows) const;
   void structured_cross_entropy(const Context& context, const Decoder& decoder) const;
   void rebuilt_cross_entropy(const Context& context, const Decoder& decoder) const;
-  // Adds the gradients of looked-up rows to those of the halves.
+  // Adds the gradients of looked-up rows to those of the left and right factors.
   void rows_backward(const Context& context, const LookupIds& ids, const Tensor& drows,
                      const Merged& merged) const;
   void chain_forward(const Context& context, const Tensor& ids, const Tensor& count,

@@ -7,7 +7,7 @@
 namespace comera {
 
 namespace {
-// Where each layer's part begins: as Together lays them out.
+// The size of each layer's part, in the layout of Together.
 std::int64_t room(std::int64_t elements) { return PackedTensors{{elements}}.elements(); }
 }  // namespace
 

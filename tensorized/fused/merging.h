@@ -10,37 +10,37 @@
 
 namespace comera {
 
-// What a pass makes of the cores of tensor trains before it reads a token: for each layer a few products that
-// are too small to fill a GPU by themselves. So the layers of a model make theirs together. They are asked
-// twice: first they count the memory that they need, then they take it and say what is to be made.
+// Contracts the cores of tensor trains before a pass reads any token. For each layer these are a few
+// products, too small to fill a GPU, so the layers of a model do theirs together. Each layer is called twice:
+// first to count the memory that it needs, then to take the memory and to register the products.
 class Merging {
  public:
-  // Counts what layers take, in no memory.
+  // Counts the memory of the layers, without allocating it.
   Merging(Device device, DType compute) : compute_(compute), counting_(Arena::measuring(device)) {}
-  // With memory, kept in the arena, for what another one has counted.
+  // Allocates the memory that `counted` has counted; it is kept in the arena.
   Merging(const Context& context, ArenaScope& scope, const Merging& counted);
 
-  // Memory of one piece for a layer's operands, of the compute type or its master type. Computed in the
-  // master type, they are rounded when all is made.
+  // One block of memory for a layer's operands, of the compute type or its master type. Operands computed in
+  // the master type are rounded at the end.
   struct Operands {
     Tensor kept;
     Tensor computed;  // the same tensor if no rounding is needed
   };
   Operands take(std::int64_t elements, DType dtype);
   void add(const TTFactorsForward::Factors& factors) { factors_.factors.push_back(factors); }
-  // A product of halves; it waits for all of them.
+  // Adds a product of left or right factors; it runs after all of them exist.
   void add(const MatrixProduct& product) { products_.products.push_back(product); }
-  // Memory that is zero before anything is made.
+  // Memory that is zeroed before anything is computed.
   void clear(const Tensor& tensor) { cleared_.push_back(tensor); }
-  // A row that no factors writes: to += from.
+  // A row that no factor writes: to += from.
   void add_row(const Tensor& from, const Tensor& to) { rows_.push_back({from, to}); }
-  // How many numbers a layer's gradients of what it has made here will be.
+  // The number of gradient elements for what a layer contracts here.
   void will_have_gradients(std::int64_t elements);
 
-  // Makes everything.
+  // Computes everything that was registered.
   void run(const Context& context) const;
 
-  // Numbers of all gradients, and of the layer that has most.
+  // Gradient elements of all layers together, and of the largest layer.
   std::int64_t gradients() const { return gradients_; }
   std::int64_t most_gradients() const { return most_gradients_; }
   DType compute() const { return compute_; }
@@ -62,7 +62,7 @@ class Merging {
   std::int64_t gradients_ = 0, most_gradients_ = 0;
 };
 
-// Calls make(merging) twice, as above. The result says how much memory MergedGradients need.
+// Calls make(merging) twice, as described above. The result tells how much memory MergedGradients need.
 template <class Make>
 Merging merge_together(const Context& context, DType compute, const Make& make) {
   Merging counted(context.backend.device(), compute);
@@ -74,37 +74,38 @@ Merging merge_together(const Context& context, DType compute, const Make& make) 
   return merging;
 }
 
-// The other way: gradients of what was merged wait here for those of other layers, until their memory is full
-// or the pass ends; then they become gradients of cores together. In narrow types, what the tokens give to
-// them and to other parameters waits, too, until the end of its block.
+// The backward counterpart: gradients of contracted factors wait here for those of other layers, until the
+// memory is full or the pass ends. Then one batch turns them into gradients of cores. In narrow types, the
+// tokens' contributions to these and to other parameters also wait, until the end of their block.
 class MergedGradients {
  public:
-  // On a GPU 16 MB: the products of a layer that needs more are large enough by themselves. On a CPU nothing
-  // is gained by waiting.
+  // On a GPU 16 MB: a layer that needs more has products that are large enough alone. On a CPU waiting gains
+  // nothing.
   static std::int64_t usual_most(Device device) {
     return device.kind == DeviceKind::cuda ? std::int64_t{4} << 20 : 0;
   }
-  // With memory in the scope for the gradients of what was merged: for `most` numbers, or for those of the
-  // layer that has most.
+  // With memory in the scope for the gradients of contracted factors: for `most` elements, or for those of
+  // the largest layer.
   MergedGradients(const Context& context, ArenaScope& scope, const Merging& merged, std::int64_t most);
   MergedGradients(const MergedGradients&) = delete;
   MergedGradients& operator=(const MergedGradients&) = delete;
 
-  // Memory for a layer's, all zero; until flush().
+  // Zeroed memory for a layer's gradients, valid until flush().
   std::vector<Tensor> zeros(const PackedTensors& together);
   void add(const TTFactorsBackward::Factors& factors) { factors_.factors.push_back(factors); }
-  // A product from which a factors's gradient is made; all products come before all halves.
+  // A product that computes a factor's gradient; all products run before all gradients of factors are
+  // contracted.
   void add(const MatrixProduct& product) { products_.products.push_back(product); }
-  // A row of them that goes to a parameter's gradient as it is: to += from.
+  // A row of the gradients that is added to a parameter's gradient unchanged: to += from.
   void add_row(const Tensor& from, const Tensor& to) { rows_.push_back({from, to}); }
 
-  // Where operations leave what the tokens give; null where nothing is gained by waiting.
+  // Where operations leave the tokens' contributions; null where waiting gains nothing.
   WeightGradients* later() { return waits_ ? &of_tokens_ : nullptr; }
-  // The same for an operation's sums of so many numbers.
+  // The same for sums of `numbers` elements in an operation.
   LaterSums later_sums(ArenaScope& scope, std::int64_t numbers);
-  // Memory for an operand of those, or for what may be one: until end_block(), or as long as the scope.
+  // Memory for an actual or possible operand of these products: until end_block(), or as long as the scope.
   Tensor operand(ArenaScope& scope, Shape shape, DType dtype);
-  // Nothing waits any more, and what has been saved in the arena since this object was made ends.
+  // Runs everything that waits, and releases what has been saved in the arena since this object was made.
   void end_block();
 
   void flush();

@@ -34,7 +34,7 @@ TTAttention::TTAttention(const ParameterStore& store, const TTLinear& projection
 TTAttention::Ranks TTAttention::ranks(bool float8) const {
   const auto padded = [&](std::int64_t columns) { return operand_rank(columns, store_.compute(), float8); };
   const auto rank = [this](Projection i) { return std::max<std::int64_t>(projections_.rank(i), 1); };
-  // The value's columns are followed by one of ones where they are attended to.
+  // For attention, the value's columns are followed by a column of ones.
   const std::int64_t with_one = padded(rank(value) + 1);
   const bool pads = padded(1) > 1;
   return {padded(rank(query)), padded(rank(key)), with_one - 1, padded(output_.rank(0)), pads ? 1 : 0};
@@ -112,7 +112,7 @@ TTAttention::Merged TTAttention::merge(Merging& merging) const {
     merging.add(factors);
   };
   add(output_.train(0), merged.a_output, r_output, r_output, b_output, {});
-  if (projections_.any_removed())  // halves of zeros
+  if (projections_.any_removed())  // factors of zeros
     for (const Tensor& zeros : {whole.computed, whole_wide}) merging.clear(zeros);
   const auto add_projection = [&](int i, std::int64_t column, std::int64_t columns, const Tensor& b,
                                   const Tensor& bias) {

@@ -163,7 +163,7 @@ void TTFeedForward::backward_in_float8(const Context& context, const Saved& save
                                       .options = down_.float8()->options(),
                                       .input_activation = to.activation});
   }
-  // gelu's derivative is taken at u, others' from their value, which takes the place of u now.
+  // gelu's derivative is computed from u; the others' from their value, which replaces u now.
   if (slope_by_value(to.activation))
     run(context, BiasActivationForward{.u = u, .bias = {}, .activation = to.activation, .y = u});
   TTLinearBackward up{.x = saved.x,

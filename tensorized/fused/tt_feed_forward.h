@@ -7,17 +7,18 @@
 namespace comera {
 
 // down(activation(up(x))) of two tensor trains in one pass over the tokens
-// (kernels/ops/tensor_trains/tt_feed_forward.h): the inner tensor is never kept, neither before nor after the
-// activation. down's bias is left to who uses y.
+// (kernels/ops/tensor_trains/tt_feed_forward.h). The inner tensor is never stored, neither before nor after
+// the activation. The consumer of y applies down's bias.
 class TTFeedForward {
  public:
-  // The layers must outlive this, and both or none of them use float8.
+  // The layers must outlive this object, and either both or neither use float8.
   TTFeedForward(const ParameterStore& store, const TTLinear& up, const TTLinear& down);
 
-  // Whether the planner takes both layers by halves for so many tokens on such a machine.
+  // Whether the planner evaluates both layers by left and right factors for this many tokens on such a
+  // machine.
   bool pays(const MachineModel& machine, std::int64_t tokens) const;
 
-  // What is made of the cores alone: the halves.
+  // Tensors derived from the cores alone: the left and right factors.
   struct Merged {
     Tensor a_up, b_up, a_down, b_down;
   };
@@ -32,12 +33,12 @@ class TTFeedForward {
     bool float8 = false;  // with 8-bit operands: columns of xa and ha are padded to 16
   };
   Saved forward(const Context& context, const Merged& merged, const Tensor& x, Activation activation) const;
-  // dx is written, or added to. The gradient of up's bias is added, those of cores when `gradients` are.
+  // Writes dx, or adds to it. Adds the gradient of up's bias, and those of cores if `gradients`.
   void backward(const Context& context, const Saved& saved, Activation activation, const Tensor& dy,
                 const Tensor& dx, bool accumulate_dx, MergedGradients& gradients) const;
 
  private:
-  // u = x A B + bias, (T, inner), in 8 bits. h = activation(u) is made where down's operand is quantised.
+  // u = x A B + bias, (T, inner), in 8 bits. h = activation(u) is computed when down's operand is quantised.
   Float8LinearForward inner_in_float8(const Saved& saved, const Tensor& u) const;
   void forward_in_float8(const Context& context, const Saved& saved, Activation activation) const;
   void backward_in_float8(const Context& context, const Saved& saved,

@@ -103,12 +103,12 @@ void Float8State::restore(const Snapshot& given) {
       history.insert(history.end(), length - kept, 0.F);
       const float* end = from.history.data() + (slot + 1) * steps;
       history.insert(history.end(), end - kept, end);
-      // It may have been made for another format or margin.
+      // The scale may have been computed for another format or margin.
       if (kept > 0)
         set_float8_scale(*std::max_element(end - kept, end), largest_of(slot),
                          static_cast<int>(config_.margin), taken);
       else if (Float8Slots::is_gradient(slot) && config_.gradients() == DType::float8_e4m3)
-        taken = {};  // of E5M2 perhaps, and far too large
+        taken = {};  // possibly for E5M2, and far too large
     }
   }
   upload(scales, history);

@@ -10,11 +10,11 @@
 
 namespace comera {
 
-// How the linears of a model multiply in 8 bits, in the words of TransformerEngine's recipes.
+// How the linear layers of a model multiply in 8 bits, in the terms of TransformerEngine's recipes.
 struct Float8Config {
   enum class Scaling : std::uint8_t {
-    current,  // a tensor's scale follows from the tensor itself
-    delayed,  // from the largest magnitude of the same tensor in the steps before
+    current,  // a tensor's scale is derived from the tensor itself
+    delayed,  // derived from the largest magnitudes of the same tensor in earlier steps
   };
   enum class Format : std::uint8_t {
     hybrid,  // E4M3 forwards, E5M2 for gradients
@@ -22,7 +22,7 @@ struct Float8Config {
   };
   Scaling scaling = Scaling::current;
   Format format = Format::hybrid;
-  std::int64_t amax_history_len = 16;  // delayed: steps that are remembered
+  std::int64_t amax_history_len = 16;  // delayed: number of steps kept
   std::int64_t margin = 0;             // scales are 2^margin times smaller than they could be
 
   DType gradients() const { return format == Format::hybrid ? DType::float8_e5m2 : DType::float8_e4m3; }
@@ -36,8 +36,8 @@ constexpr const char* name_of(Float8Config::Format format) {
   return format == Float8Config::Format::e4m3 ? "e4m3" : "hybrid";
 }
 
-// The scales of all 8-bit operands of a model, and what is remembered to make the next ones: device memory
-// beside its parameters. Each layer has Float8Slots::count of them.
+// The scales of all 8-bit operands of a model, and the history from which the next scales are derived, in
+// device memory beside the parameters. Each layer has Float8Slots::count of them.
 class Float8State {
  public:
   Float8State(const Float8Config& config, std::vector<std::string> layers, Allocator& allocator);
@@ -49,10 +49,9 @@ class Float8State {
 
   bool delayed() const { return config_.scaling == Float8Config::Scaling::delayed; }
 
-  // For the operations of a layer.
+  // For the operations of one layer.
   Tensor scales(int layer) const;
-  // Of all layers: all their numbers are floats without a sign, and of delayed ones only amax changes within
-  // a step.
+  // For all layers. All values are non-negative floats; within a step, only amax of delayed scales changes.
   Tensor all_scales() const;
   Float8Options options() const {
     return {.delayed = delayed(),
@@ -60,26 +59,26 @@ class Float8State {
             .margin = static_cast<int>(config_.margin),
             .gradients = config_.gradients()};
   }
-  // Whether the pass that begins is one of training, of which delayed scales learn.
+  // Whether the coming pass is a training pass, which updates delayed scales.
   void record(bool recording) { recording_ = recording; }
-  // After a step: the scales of the next one, if they are delayed.
+  // After a step: computes the next step's scales if they are delayed.
   void next(const Context& context, const Tensor& results) const;
 
-  // What a layer's scales are and remember, in host memory: history (slots, steps), oldest first.
+  // A layer's scales and history in host memory. history: (slots, steps), oldest first.
   struct Layer {
     std::vector<float> scale, history;
     friend bool operator==(const Layer&, const Layer&) = default;
   };
   using Snapshot = std::map<std::string, Layer>;
   Snapshot snapshot() const;
-  // Layers that are not in it stay as they are, those that are not here are left out; of a longer history
-  // the newest steps are taken. Scales are remade from it for this format and margin, or taken where there
-  // is none (but for gradients in E4M3, which begin anew). Throws Error, naming the layer, if there are not
-  // so many numbers.
+  // Layers missing from the snapshot keep their state, and layers unknown here are ignored. If the history is
+  // longer, its newest steps are used. Scales are recomputed from the history for this format and margin, or
+  // copied where there is no history (except E4M3 gradient scales, which restart). Throws Error, naming the
+  // layer, if the number of values does not match.
   void restore(const Snapshot& snapshot);
 
  private:
-  float largest_of(std::int64_t slot) const;  // the largest number of its format
+  float largest_of(std::int64_t slot) const;  // the largest finite value of its format
   std::int64_t count() const { return static_cast<std::int64_t>(layers_.size()) * Float8Slots::count; }
   void upload(const std::vector<Float8Scale>& scales, const std::vector<float>& history);
 
@@ -90,7 +89,7 @@ class Float8State {
   bool recording_ = false;
 };
 
-// A layer's part of it.
+// A layer's part of the state.
 struct Float8Layer {
   const Float8State* state = nullptr;
   int index = 0;

@@ -5,8 +5,8 @@
 
 namespace comera {
 
-// A tensor in another type: itself if it is in that type, otherwise a rounded copy, as scratch or kept for
-// backward.
+// Converts a tensor to another type: returns the tensor itself if it already has that type, otherwise a
+// rounded copy, as scratch or kept for backward.
 inline Tensor in_type(const Context& context, ArenaScope& scope, const Tensor& tensor, DType type) {
   if (tensor.dtype() == type) return tensor;
   const Tensor copy = scope.tensor(tensor.shape(), type);
@@ -14,7 +14,8 @@ inline Tensor in_type(const Context& context, ArenaScope& scope, const Tensor& t
   return copy;
 }
 
-// The other way: where to compute what `wanted` is to be in its type. write_back() then rounds it.
+// The opposite direction: a tensor to compute in when `wanted` has another type. write_back() rounds the
+// result into `wanted`.
 class InMasterType {
  public:
   InMasterType(const Context& context, ArenaScope& scope, const Tensor& wanted)

@@ -23,7 +23,7 @@ void Linear::backward(const Context& context, const Saved& saved,
 }
 
 ProductPlace Linear::place_of_pass(const Context& context, std::int64_t tokens) const {
-  // Only a log needs to know, and a plan is not free.
+  // Only a log needs this, and computing a plan is not free.
   return place(context, context.products == nullptr || suits_float8(tokens, context.backend.machine()));
 }
 
@@ -74,7 +74,7 @@ void Linear::bias_activation_backward(const Context& context, const Saved& saved
 
 namespace {
 
-// Makes the layer of a form.
+// Constructs the layer of a form.
 struct LinearFactory {
   ParameterStore& store;
   const Linear::Spec& spec;

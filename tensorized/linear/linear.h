@@ -19,26 +19,27 @@ namespace comera {
 
 class TTLinear;
 
-// One linear layer, or up to three of one input (Q, K and V): y_i = activation(x W_i + bias_i). Who uses it
-// does not know what W_i is made of. A tensor train may be removed: its W_i is zero, and neither pass
-// computes anything with it.
+// One linear layer, or up to three with the same input (Q, K and V): y_i = activation(x W_i + bias_i).
+// Callers do not know how W_i is represented. A tensor train may be removed: then its W_i is zero and neither
+// pass computes anything with it.
 class Linear {
  public:
   struct Spec {
-    std::string name;  // of the layer, such as "encoder.0.attention"
+    std::string name;  // of the layer, for instance "encoder.0.attention"
     std::vector<std::string>
-        outputs;  // such as {"query", "key", "value"}; one empty name for a single output
+        outputs;  // for instance {"query", "key", "value"}; one empty name for a single output
     std::int64_t input_size = 0;
     std::int64_t output_size = 0;  // of each output
-    bool scores = false;  // outputs are a model's answer; optimizers of hidden matrices leave it alone
+    bool scores =
+        false;  // outputs are the model's predictions; optimizers for hidden matrices skip the layer
 
     std::string output_name(int i) const { return outputs[i].empty() ? name : name + "." + outputs[i]; }
   };
 
   struct Pass {
     Activation activation = Activation::none;
-    bool biased = true;    // false: the bias is left to whoever uses the output, with its gradient
-    bool training = true;  // false: what is evaluated, where training sees something else (LteLinear)
+    bool biased = true;    // false: the consumer of the output applies the bias and computes its gradient
+    bool training = true;  // false: the evaluated weights, where training uses others (LteLinear)
   };
 
   // What forward keeps for backward, in the arena.
@@ -58,37 +59,39 @@ class Linear {
   Linear& operator=(const Linear&) = delete;
 
   Saved forward(const Context& context, const Tensor& x, const Pass& pass) const;
-  // dy_i are overwritten. dx is written, or added to with accumulate_dx. Parameter gradients are added.
+  // Overwrites dy_i. Writes dx, or adds to it with accumulate_dx. Adds the parameter gradients.
   void backward(const Context& context, const Saved& saved, const std::array<Tensor, max_group_outputs>& dy,
                 const Tensor& dx, bool accumulate_dx) const;
-  // Lets everything that training sees become part of what is evaluated; between steps.
+  // Merges the adapters' training updates into the evaluated weights; called between steps.
   virtual void merge_adapters(const Context& /*context*/) const {}
-  // How such a machine evaluates it for this many tokens, as text.
+  // How a machine of this kind evaluates the layer for this many tokens, as text.
   virtual std::string explain(std::int64_t tokens, const MachineModel& machine) const = 0;
   // One line: "dense 768 x 768" or the modes and ranks of an output's train.
   virtual std::string shape_text(int output) const = 0;
 
-  // W_i as it is evaluated, (inputs, outputs) row-major, on the host and in double. The parameters must be in
-  // the memory of their allocator, with adapters merged.
+  // W_i as evaluated, (inputs, outputs), row-major, on the host and in double. The parameters must be in the
+  // memory of their allocator, with adapters merged.
   virtual std::vector<double> matrix(int output = 0) const = 0;
 
-  // Itself if it is a tensor train: for what is computed across several layers
+  // This layer if it is a tensor train: for computations across several layers
   // (tensorized/fused/tt_attention.h).
   virtual const TTLinear* as_tensor_train() const { return nullptr; }
-  // What has ranks that training may change, in the order of the outputs; removed trains have none.
+  // The tensor trains whose ranks training may change, in the order of the outputs; removed ones are not
+  // listed.
   virtual std::vector<RankedLayer> ranked_layers() const { return {}; }
-  // Whether only the bias is left of an output: training has brought its rank to 0 (TTShape::removed).
+  // Whether rank adaptation has removed an output's tensor train, so that only the bias is left
+  // (TTShape::removed).
   virtual bool removed(int /*output*/ = 0) const { return false; }
 
-  // From now on the products of this layer have 8-bit operands where they can.
+  // From now on this layer's products use 8-bit operands where possible.
   void use_float8(const Float8Layer& layer) { float8_ = layer; }
   const std::optional<Float8Layer>& float8() const { return float8_; }
-  // Whether its sizes are multiples of 16, as tensor cores take them in 8 bits.
+  // Whether its sizes are multiples of 16, as tensor cores require in 8 bits.
   bool fits_float8() const {
     return spec_.input_size % float8_multiple == 0 && spec_.output_size % float8_multiple == 0;
   }
 
-  // The scope of this layer's products in a log of them. `suited`: whether they could have 8-bit operands.
+  // The scope of this layer's products in a product log. `suited`: whether they could have 8-bit operands.
   [[nodiscard]] ProductPlace place(const Context& context, bool suited = true) const;
 
   int outputs() const { return static_cast<int>(spec_.outputs.size()); }
@@ -97,20 +100,20 @@ class Linear {
   std::string output_name(int i) const { return spec_.output_name(i); }
 
  protected:
-  // The two passes, in the scope of this layer.
+  // The two passes, called within the scope of this layer.
   virtual Saved run_forward(const Context& context, const Tensor& x, const Pass& pass) const = 0;
   virtual void run_backward(const Context& context, const Saved& saved,
                             const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
                             bool accumulate_dx) const = 0;
-  // Whether the products for so many tokens could have 8-bit operands, sizes aside.
+  // Whether the products for this many tokens could have 8-bit operands, sizes aside.
   virtual bool suits_float8(std::int64_t /*tokens*/, const MachineModel& /*machine*/) const { return true; }
 
   void add_bias(ParameterStore& store, int i, ParameterRole role = ParameterRole::dense);
-  // With memory for u and, with an activation, y.
+  // Allocates u and, with an activation, y.
   Saved begin(const Context& context, const Tensor& x, const Pass& pass) const;
-  // u_i += bias_i and y_i = activation(u_i), as far as the pass asks for them.
+  // u_i += bias_i and y_i = activation(u_i), as far as the pass needs them.
   void add_bias_and_activate(const Context& context, const Saved& saved, int i) const;
-  // dy_i becomes the gradient of u_i, and that of the bias is added.
+  // Turns dy_i into the gradient of u_i, and adds the bias gradient.
   void bias_activation_backward(const Context& context, const Saved& saved, int i, const Tensor& dy) const;
 
   const ParameterStore& store_;
@@ -122,17 +125,17 @@ class Linear {
   ProductPlace place_of_pass(const Context& context, std::int64_t tokens) const;
 };
 
-// What the W_i of a layer are made of.
+// The representations of a layer's W_i.
 struct DenseForm {};
 struct TensorTrainForm {
-  std::vector<TTShape> shapes;  // of each output: the trains of a group may have different modes and ranks
+  std::vector<TTShape> shapes;  // per output: the tensor trains of a group may differ in modes and ranks
   PlanKind plan = PlanKind::automatic;
 };
 struct LowRankForm {
-  std::int64_t rank = 0;  // of each output
+  std::int64_t rank = 0;  // per output
   friend bool operator==(const LowRankForm&, const LowRankForm&) = default;
 };
-// By the names of Huh et al., 2024: tensorized/linear/lte_linear.h.
+// Names after Huh et al., 2024: see tensorized/linear/lte_linear.h.
 struct LteForm {
   std::int64_t lora_r = 0;  // rank of an adapter
   double lora_alpha = 0;    // adapters are multiplied by lora_alpha / lora_r
@@ -143,7 +146,7 @@ using LinearForm = std::variant<DenseForm, TensorTrainForm, LowRankForm, LteForm
 
 // The store must outlive the layer. Throws Error if the form does not fit its sizes.
 std::unique_ptr<Linear> make_linear(ParameterStore& store, const Linear::Spec& spec, const LinearForm& form);
-// Tensor trains of these shapes, or dense if there are none.
+// Tensor trains of these shapes, or dense layers without shapes.
 std::unique_ptr<Linear> make_linear(ParameterStore& store, const Linear::Spec& spec,
                                     const std::vector<TTShape>& shapes, PlanKind plan);
 

@@ -13,7 +13,7 @@ LowRankLinear::LowRankLinear(ParameterStore& store, const Spec& spec, std::int64
   const std::int64_t n = spec.input_size, m = spec.output_size;
   COMERA_CHECK(rank >= 1 && rank <= std::min(n, m), "{}: a matrix {} x {} has no factors of rank {}",
                spec.name, n, m, rank);
-  // An entry of U V is a sum of `rank` products, and is to have the variance 1 / (n + m).
+  // An entry of U V is a sum of `rank` products, and should have the variance 1 / (n + m).
   const double deviation = std::pow(static_cast<double>(rank * (n + m)), -0.25);
   const auto factor = [&](const std::string& name, std::int64_t rows, std::int64_t columns) {
     return store.add({.name = name,
@@ -30,7 +30,7 @@ LowRankLinear::LowRankLinear(ParameterStore& store, const Spec& spec, std::int64
   }
 }
 
-// The operation of a tensor train's halves is just this.
+// The operation for a tensor train's left and right factors is exactly this.
 Linear::Saved LowRankLinear::run_forward(const Context& context, const Tensor& x, const Pass& pass) const {
   Saved saved = begin(context, x, pass);
   auto& kept = saved.kept.emplace<FirstProducts>();

@@ -5,8 +5,8 @@
 namespace comera {
 
 // W_i = U_i V_i with U_i (inputs, rank) and V_i (rank, outputs), both trained: y = (x U_i) V_i + bias_i. The
-// entries of U_i V_i begin with the deviation of a dense layer's. Throws Error unless 1 <= rank <= inputs and
-// outputs.
+// entries of U_i V_i start with the standard deviation of a dense layer's. Throws Error unless 1 <= rank <=
+// inputs and outputs.
 class LowRankLinear final : public Linear {
  public:
   LowRankLinear(ParameterStore& store, const Spec& spec, std::int64_t rank);

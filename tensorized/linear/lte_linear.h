@@ -6,17 +6,17 @@
 
 namespace comera {
 
-// LoRA-the-Explorer (Huh et al., 2024, section 3 and algorithm 1). W and the bias are frozen; H heads have
-// adapters of rank r, of which A_h (r, inputs) and B_h (outputs, r) are trained. With s = alpha / r, and
-// A'_h, B'_h what has been merged into W already, head h sees the rows of its part of x in training:
+// LoRA-the-Explorer (Huh et al., 2024, section 3 and algorithm 1). W and the bias are frozen. Each of H heads
+// trains an adapter of rank r: A_h (r, inputs) and B_h (outputs, r). A'_h and B'_h are the values already
+// merged into W. With s = alpha / r, head h computes for its part of x in training:
 //
 //   y = activation(x W + bias + s x (A_hᵀ B_hᵀ - A'_hᵀ B'_hᵀ))
 //
-// Part h of T rows are those from h T / H to (h + 1) T / H: T must be divisible by H. Passes that do not
-// train see W alone. A_h begins orthogonal times √(inputs / r), all others at 0.
+// Part h of T rows are the rows from h T / H to (h + 1) T / H: T must be divisible by H. Passes that do not
+// train use W alone. A_h starts orthogonal times √(inputs / r), all others start at 0.
 //
-// The merge, W += s / H Σ_h (A_hᵀ B_hᵀ - A'_hᵀ B'_hᵀ) and then A'_h = A_h, B'_h = B_h, lets every head see
-// what all have learnt. It is done in the master type.
+// The merge, W += s / H Σ_h (A_hᵀ B_hᵀ - A'_hᵀ B'_hᵀ) and then A'_h = A_h, B'_h = B_h, shares the updates of
+// all heads. It is done in the master type.
 class LteLinear final : public Linear {
  public:
   LteLinear(ParameterStore& store, const Spec& spec, const LteForm& form);
@@ -26,8 +26,8 @@ class LteLinear final : public Linear {
   std::string shape_text(int output) const override;
   std::vector<double> matrix(int output) const override;
 
-  // Whether it is one of a layer's adapters, or what has been merged of them: without them a dense layer is
-  // left. For the names of a checkpoint.
+  // Whether the parameter is part of an adapter, trained or merged: without these, a dense layer is left. For
+  // the names in a checkpoint.
   static bool is_adapter(std::string_view parameter);
 
  private:
@@ -41,7 +41,7 @@ class LteLinear final : public Linear {
                     const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
                     bool accumulate_dx) const override;
 
-  // A_h and B_h, or A'_h and B'_h, of all heads.
+  // A_h and B_h, or A'_h and B'_h, for all heads.
   struct Factors {
     ParameterId a = -1;  // (H, r, inputs)
     ParameterId b = -1;  // (H, outputs, r)

@@ -5,9 +5,8 @@
 
 namespace comera {
 
-// How many columns A has, and rows B, where they are operands of products: as many as the rank, or a few more
-// that are zero. Rows of narrow operands begin at multiples of 16 bytes then, which is how tensor cores read
-// them fastest.
+// The columns of A, and rows of B, where they are operands of products: the rank, padded with a few zeros.
+// Rows of narrow operands then begin at multiples of 16 bytes, which tensor cores read fastest.
 constexpr std::int64_t operand_rank(std::int64_t rank, DType compute, bool float8) {
   constexpr std::int64_t narrow_multiple = 8;
   if (float8) return float8_padded(rank);

@@ -7,8 +7,8 @@
 
 namespace comera {
 
-// Tensors that lie one behind another in one piece of memory, so that they are filled or converted at once.
-// Each begins at a multiple of 256 bytes.
+// Tensors packed into one block of memory, so that they can be filled or converted at once. Each begins at a
+// multiple of 256 bytes.
 class PackedTensors {
  public:
   explicit PackedTensors(std::initializer_list<Shape> shapes) : shapes_(shapes) {}
@@ -18,7 +18,7 @@ class PackedTensors {
     for (const Shape& shape : shapes_) sum += room(shape);
     return sum;
   }
-  // In flat memory of so many elements.
+  // The tensors as views of `whole`, a flat block of the packed size.
   std::vector<Tensor> in(const Tensor& whole) const {
     std::vector<Tensor> parts;
     std::int64_t begin = 0;
@@ -31,7 +31,7 @@ class PackedTensors {
 
  private:
   static std::int64_t room(const Shape& shape) {
-    constexpr std::int64_t multiple = 128;  // elements of two bytes or more
+    constexpr std::int64_t multiple = 128;  // in elements of two bytes or more
     return (shape.elements() + multiple - 1) / multiple * multiple;
   }
 

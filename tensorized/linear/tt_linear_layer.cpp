@@ -135,7 +135,7 @@ void TTLinear::run_backward(const Context& context, const Saved& saved,
                             bool accumulate_dx) const {
   const Activations& kept = saved.kept.get<Activations>();
   const bool by_factors = all_by_factors(kept.plan);
-  // By halves both are part of the operation; without a train only the bias has a gradient.
+  // With left and right factors both are part of the operation; a removed output only has a bias gradient.
   for (int i = 0; i < outputs(); ++i)
     if (removed(i) ? saved.pass.biased : !by_factors) bias_activation_backward(context, saved, i, dy[i]);
   if (live_.empty()) {
@@ -198,7 +198,7 @@ void TTLinear::backward_by_factors(const Context& context, const Saved& saved, c
 
 void TTLinear::input_gradient(const Context& context, PlanKind way, int i, const Tensor& dy, const Tensor& dx,
                               bool accumulate) const {
-  if (way == PlanKind::modewise)  // dx serves as x, which is only read for the gradients of cores
+  if (way == PlanKind::modewise)  // dx serves as x, which is read only for gradients of cores
     return modewise_backward(context, store_, trains_[i], dx, dy, dx, accumulate, false);
   ArenaScope scope(context.arena);
   const std::int64_t tokens = dy.dim(0), inputs = spec_.input_size, outputs = spec_.output_size;

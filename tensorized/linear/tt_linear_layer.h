@@ -7,7 +7,8 @@
 
 namespace comera {
 
-// W_i is a tensor train and never exists, unless the planner finds that cheaper (CoMERA, sections 2 and 4.2).
+// W_i is a tensor train, and is never formed unless the planner finds that cheaper (CoMERA, sections 2 and
+// 4.2).
 class TTLinear final : public Linear {
  public:
   TTLinear(ParameterStore& store, const Spec& spec, std::vector<TTShape> shapes, PlanKind plan);
@@ -23,14 +24,14 @@ class TTLinear final : public Linear {
   const TTCores& train(int i) const { return trains_[i]; }  // without cores if it is removed
   std::int64_t rank(int i) const { return trains_[i].shape.middle_rank(); }
   PlanKind plan() const { return plan_; }
-  // Whether all of its products have 8-bit operands: if it is evaluated by halves.
+  // Whether all of its products have 8-bit operands: true if it is evaluated by left and right factors.
   bool in_float8(const LinearPlan& plan) const { return float8_ && fits_float8() && all_by_factors(plan); }
   // A's columns as an operand; columns beyond the rank are zero.
   std::int64_t columns(int i, bool float8) const { return operand_rank(rank(i), store_.compute(), float8); }
-  // B's rows: 8-bit operands are padded where they are quantised.
+  // B's rows: 8-bit operands are padded when they are quantised.
   std::int64_t rows(int i, bool float8) const { return float8 ? rank(i) : columns(i, false); }
-  // A's side by side in a (inputs, total columns), and each B, in the types of these tensors. Removed trains
-  // have none.
+  // Computes the A's side by side in `a` (inputs, total columns), and each B, in the types of these tensors.
+  // Removed outputs have none.
   void merge(const Context& context, const Tensor& a, const std::array<Tensor, max_group_outputs>& b,
              bool float8) const;
 
@@ -61,9 +62,9 @@ class TTLinear final : public Linear {
                       bool accumulate) const;
   void core_gradient(const Context& context, PlanKind way, int i, const Tensor& x, const Tensor& dy) const;
 
-  std::vector<TTShape> shapes_;  // of each output
+  std::vector<TTShape> shapes_;  // per output
   std::vector<TTCores> trains_;
-  std::vector<int> live_;  // the outputs that are not removed: all that is computed
+  std::vector<int> live_;  // the outputs that are not removed; only these are computed
   std::vector<TTShape> live_shapes_;
   PlanKind plan_;
 };

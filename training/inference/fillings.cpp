@@ -10,7 +10,7 @@ namespace comera {
 
 namespace {
 
-// Sequences with their targets, those with more than `most` cut into several that differ in targets only.
+// Sequences with their targets; those with more than `most` targets are repeated with different targets.
 class MaskedSequences final : public data::SampleSource {
  public:
   struct Part {
@@ -61,7 +61,7 @@ class MaskedSequences final : public data::SampleSource {
   std::vector<Part> parts_;
 };
 
-// What the softmax divides by, as an addend to logits.
+// The log of the softmax denominator, as an addend to logits.
 double log_sum(std::span<const double> logits) {
   const double largest = *std::ranges::max_element(logits);
   double sum = 0;
@@ -85,7 +85,7 @@ void run_masked(const Model& model, const Processor& processor, const std::vecto
     tokens += samples->length(i);
     targets += samples->parts()[i].targets;
   }
-  // No larger than what there is to do: all rows of a micro-batch are computed.
+  // No larger than the work: all rows of a micro-batch are computed.
   MicroBatchCapacity capacity =
       data::capacity_for(std::max(longest, std::min(tokens, most_tokens)), longest, 0, vocabulary);
   capacity.masked = std::min(rows, targets);

@@ -11,28 +11,28 @@
 
 namespace comera {
 
-// Puts sequences to a model with a masked-language head, without dropout. visit gets the logits of the
-// vocabulary for each target, sequence by sequence in no particular order, the targets of one in theirs. The
-// targets' own ids do not matter. Sequences with many targets are run several times, so that memory does not
-// grow with their number: some 30 MB beside the model's own.
+// Runs sequences through a model with a masked-language head, without dropout. visit gets the vocabulary
+// logits of each target: sequences in no particular order, the targets of one sequence in order. The targets'
+// ids are ignored. Sequences with many targets are run several times, so that memory does not grow with their
+// number: about 30 MB besides the model.
 using VisitLogits =
     std::function<void(std::size_t sequence, std::size_t target, std::span<const double> logits)>;
 void run_masked(const Model& model, const Processor& processor, const std::vector<data::Sample>& sequences,
                 const data::SpecialIds& special, const VisitLogits& visit);
 
-// A piece in the place of a mask.
+// A piece predicted for a mask.
 struct Filling {
   std::int32_t id = 0;
   double probability = 0;
 };
 
 // Probabilities are the softmax of all the logits, which must be finite. A model may have more ids than its
-// tokenizer has pieces: only the ids below `pieces` are chosen and ranked.
+// tokenizer has pieces: only ids below `pieces` are chosen and ranked.
 
-// The so many likeliest, or all pieces if there are fewer: the likeliest first, equal ones by their ids.
+// The most likely pieces, or all pieces if there are fewer: most likely first, ties by id.
 std::vector<Filling> likeliest(std::span<const double> logits, std::int64_t pieces, std::int64_t count);
 
-// Where a piece stands among all pieces: the first has rank 1.
+// A piece's rank among all pieces, starting at 1.
 struct Standing {
   double probability = 0;
   std::int64_t rank = 1;

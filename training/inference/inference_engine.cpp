@@ -27,7 +27,7 @@ std::int64_t InferenceEngine::width() const {
   return output_ == Output::predictions ? model_.config().sequence_outputs() : model_.config().hidden;
 }
 
-// What a forward pass writes, over outputs_.
+// The output of a forward pass, in outputs_.
 Tensor InferenceEngine::values(const MicroBatchCapacity& capacity) const {
   const ParameterStore& store = model_.parameters();
   return output_ == Output::logits ? outputs_.tensor({capacity.masked, width()}, store.dtype())
@@ -91,7 +91,7 @@ void InferenceEngine::set_capacity(const MicroBatchCapacity& capacity) {
       allocator, stream_, [this] { forward(*context_, batch_); }, processor_.graphs);
 }
 
-// Behind a model's positions there are none to be read.
+// A model cannot read beyond its positions.
 void InferenceEngine::require_positions(const data::SampleSource& samples) const {
   const EncoderConfig& config = model_.config();
   if (config.positions == Positions::relative) return;
@@ -124,7 +124,7 @@ bool InferenceEngine::run(std::unique_ptr<data::SampleSource> samples, const Mic
     graph_.launch();
     const std::vector<double> numbers = read_tensor(values, processor_.allocator);
     std::int64_t row = 0;
-    // Behind the last row of an example.
+    // The end of an example's rows.
     const auto end = [&](std::int32_t example) -> std::int64_t {
       if (output_ != Output::logits) return example + 1;
       const auto& positions = batch->masked_positions;

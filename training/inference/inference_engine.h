@@ -13,33 +13,33 @@
 
 namespace comera {
 
-// The micro-batches of one process: every so-many'th.
+// The micro-batches of one process: every `world_size`-th.
 struct MicroBatchShare {
   std::int64_t process = 0, world_size = 1;
 };
 
-// Runs a model forward only: no dropout, no gradients. Of each block it keeps only what is made of its cores,
-// which is made once for all micro-batches.
+// Runs a model forward only, without dropout and gradients. Of each block it keeps only the tensors derived
+// from its cores, which are computed once for all micro-batches.
 class InferenceEngine {
  public:
   enum class Output : std::uint8_t {
     predictions,  // of the head, for each sequence
-    mean,         // vectors of the encoder: the mean over a sequence,
-    first,        // or that of its first token
+    mean,         // encoder vectors: the mean over a sequence
+    first,        // encoder vectors: that of the first token
     logits,       // of a masked-language head, for each masked position
   };
 
-  // The model must be in the processor's memory, and outlive this; its parameters stay as they are.
+  // The model must be in the processor's memory, and outlive this; its parameters must not change.
   InferenceEngine(const Model& model, Output output, const Processor& processor);
   InferenceEngine(const InferenceEngine&) = delete;
   InferenceEngine& operator=(const InferenceEngine&) = delete;
 
-  // Numbers that each sequence or masked position gets.
+  // The number of values for each sequence or masked position.
   std::int64_t width() const;
 
-  // Runs over all samples in micro-batches of that capacity, or over a process's share of the micro-batches.
-  // visit gets a sample's number and its numbers, samples in no particular order; with Output::logits once
-  // for each of the sample's targets, in their order. False if `stop` asked for an end on the way.
+  // Runs all samples in micro-batches of that capacity, or a process's share of the micro-batches. visit gets
+  // a sample's index and its values, samples in no particular order; with Output::logits it is called once
+  // for each of the sample's targets, in their order. False if `stop` requested a stop.
   using Visit = std::function<void(std::int64_t sample, std::span<const double> values)>;
   bool run(std::unique_ptr<data::SampleSource> samples, const MicroBatchCapacity& capacity,
            const Visit& visit, const std::function<bool()>& stop = {}, const MicroBatchShare& share = {});
@@ -49,7 +49,7 @@ class InferenceEngine {
   void set_capacity(const MicroBatchCapacity& capacity);
   Tensor values(const MicroBatchCapacity& capacity) const;
   EncoderStep step(const Context& context, const PackedBatch& batch, const MergedEncoder* merged) const;
-  // Leaves what is made of the parameters alone in merged_.
+  // Stores the tensors derived from the parameters alone in merged_.
   void prepare(const Context& context, const PackedBatch& batch);
   void forward(const Context& context, const PackedBatch& batch) const;
 

@@ -25,14 +25,14 @@ std::filesystem::path checked_tokenizer(const TrainedModel& trained, const std::
   return trained.tokenizer;
 }
 
-// Before anything is made of its size.
+// Before anything is allocated by its size.
 data::Tokenizer tokenizer_of(const TrainedModel& trained, const std::filesystem::path& given) {
   const std::filesystem::path file = checked_tokenizer(trained, given);
   return load_tokenizer_of(*trained.reader, file);
 }
 
-// A GPU without 8-bit tensor cores evaluates what was trained in 8 bits in the type of everything else,
-// unless it is told how.
+// A GPU without 8-bit tensor cores evaluates a model trained in 8 bits in the type of everything else, unless
+// overridden.
 Recipe for_device(Recipe recipe, const std::vector<std::string>& overrides, const std::string& device) {
   const auto is_told = [](const std::string& setting) { return setting.starts_with("precision.compute"); };
   PrecisionSection& precision = recipe.precision;
@@ -51,7 +51,7 @@ Recipe of_encoder(Recipe recipe, const std::filesystem::path& checkpoint) {
   return recipe;
 }
 
-// Positions that are not learned have no end.
+// Positions that are not learned are unlimited.
 Recipe for_length(Recipe recipe, std::int64_t length) {
   ModelSection& model = recipe.model;
   if (model.positions != Positions::learned) model.max_positions = std::max(model.max_positions, length);
@@ -109,7 +109,7 @@ TrainedModel find_trained_model(const std::filesystem::path& path) {
 
 namespace {
 
-// A checkpoint may be from between two merges: what is evaluated is the whole model.
+// A checkpoint may be from between two merges: the complete model is evaluated.
 void merge(const Model& model, const Processor& processor) {
   Arena measuring = Arena::measuring(processor.allocator.device());
   const Stream stream = processor.allocator.stream();

@@ -11,7 +11,7 @@
 
 namespace comera {
 
-// A checkpoint with the recipe and the tokenizer that belong to it.
+// A checkpoint with its recipe and tokenizer.
 struct TrainedModel {
   std::filesystem::path checkpoint;
   // The checkpoint, open: it can be read though the run that wrote it renames or deletes it meanwhile.
@@ -21,15 +21,15 @@ struct TrainedModel {
   std::string recipe;  // TOML
 };
 
-// path: a checkpoint, or a run's directory, of which the best checkpoint is taken if there is one, else the
+// path: a checkpoint, or a run's directory; then the best checkpoint is used if there is one, else the
 // newest. Error if there is none or it is damaged.
 TrainedModel find_trained_model(const std::filesystem::path& path);
 
 // A trained model in a device's memory, for evaluation and prediction.
 struct LoadedModel {
-  // tokenizer: instead of the checkpoint's, if it is not empty. Error if it is not the one that
-  // the model was trained with. device: as find_processor() takes it. length: that sequences may have, which
-  // is more than model.max_positions only where positions are not learned.
+  // tokenizer: replaces the checkpoint's, if not empty. Error if the model was not trained with it. device:
+  // as in find_processor(). length: the maximum length of sequences; it may exceed model.max_positions only
+  // if positions are not learned.
   LoadedModel(const std::filesystem::path& path, const std::filesystem::path& tokenizer,
               const std::vector<std::string>& overrides, const std::string& device, std::int64_t length = 0);
 

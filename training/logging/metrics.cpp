@@ -17,7 +17,7 @@ using nlohmann::json;
 constexpr std::string_view line_start = "{\"step\":";
 constexpr std::int64_t no_step = -2;
 
-// The step of a whole line, or no_step if it is none of ours.
+// The step of a complete line, or no_step if it is not a line of metrics.
 std::int64_t step_of(const std::string& line) {
   std::int64_t step = no_step;
   if (!line.starts_with(line_start) || !json::accept(line)) return no_step;
@@ -25,17 +25,17 @@ std::int64_t step_of(const std::string& line) {
   return step;
 }
 
-// What a killed process leaves of its last line.
+// The remainder of a killed process's last line.
 bool is_unfinished(const std::string& line) {
   return line.starts_with(line_start) || line_start.starts_with(line);
 }
 
-// The lines of a file by what becomes of them.
+// The lines of a file, by what happens to them.
 struct Lines {
   std::string kept, damaged;
   std::int64_t kept_step = -1;  // of the last one
   std::int64_t damaged_count = 0;
-  bool in_order = true;  // what is kept is the beginning of the file
+  bool in_order = true;  // the kept lines are the beginning of the file
 };
 
 Lines sort_lines(const std::filesystem::path& path, std::int64_t last_step, MetricsPlace expected) {

@@ -47,7 +47,7 @@ std::string tail(const ProgressState& state) {
 std::string duration_text(double seconds) {
   if (!(seconds >= 0)) return "?";
   if (seconds < 9.95) return fmt::format("{:.1f} s", seconds);
-  // Beyond a thousand years nobody cares, but the conversion must not overflow.
+  // Longer durations than a thousand years do not matter, but the conversion must not overflow.
   const auto whole = static_cast<std::int64_t>(std::min(std::round(seconds), 3e10));
   if (whole < 60) return fmt::format("{} s", whole);
   if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);

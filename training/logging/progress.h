@@ -11,13 +11,13 @@ namespace comera {
 
 // "3.2 s", "4 min 05 s", "2 h 07 min", "3 d 04 h".
 std::string duration_text(double seconds);
-// "Wednesday, 14:32": the local time after so many seconds from now.
+// "Wednesday, 14:32": the local time `seconds_from_now` later.
 std::string clock_text(double seconds_from_now);
 
 struct ProgressState {
   std::int64_t done = 0;
-  std::int64_t total = 0;  // 0: nobody knows where the work ends; the note says how far it is
-  double rate = 0;         // steps per second; 0: not known yet
+  std::int64_t total = 0;  // 0: the end is unknown; the note tells the progress
+  double rate = 0;         // steps per second; 0: unknown yet
   std::string note;
 };
 
@@ -27,22 +27,21 @@ std::string progress_bar(const std::string& name, const ProgressState& state, in
 // total
 std::string progress_line(const std::string& name, const ProgressState& state);
 
-// Shows how far long work is: one line that is redrawn on a terminal, and a plain line now and then
-// elsewhere.
+// Shows the progress of long work: a line that is redrawn on a terminal, or occasional plain lines elsewhere.
 class ProgressBar {
  public:
-  // `done` of `total` steps were done before, as after a resume; they do not count for the rate. Without a
-  // total nothing is shown of work that ends soon.
+  // `done` of `total` steps were done earlier, for instance before a resume, and do not count for the rate.
+  // Without a total, short work shows nothing.
   ProgressBar(std::string name, std::int64_t total = 0, std::int64_t done = 0, std::FILE* out = stderr);
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  // Cheap: draws at most ten times a second on a terminal, once in ten seconds elsewhere, and at the end.
+  // Cheap: draws at most ten times a second on a terminal, every ten seconds elsewhere, and at the end.
   void update(std::int64_t done, std::string_view note = "");
-  // The work turns out to be longer or shorter.
+  // Corrects the expected length of the work.
   void set_total(std::int64_t total) { state_.total = total; }
-  // What passed since the last update was no step's time, such as an evaluation's.
+  // Excludes the time since the last update from the rate, for instance that of an evaluation.
   void skip_time() { last_update_ = Clock::now(); }
   // Says at once what takes long beside steps.
   void log_line(std::string_view note);
@@ -51,19 +50,19 @@ class ProgressBar {
 
  private:
   using Clock = std::chrono::steady_clock;
-  Clock::duration interval() const;  // between two drawings
+  Clock::duration interval() const;  // between two redraws
   void draw();
 
   std::string name_;
   ProgressState state_;
   std::FILE* out_;
   bool terminal_;
-  bool open_ = false;  // the bar is on the terminal, its line not ended
+  bool open_ = false;  // the bar is on the terminal, without a line end
   Clock::time_point last_update_ = Clock::now();
   Clock::time_point next_draw_;
 };
 
-// Shows for how long work goes on that cannot say how far it is, as long as the object lives.
+// Shows the elapsed time of work with unknown progress, as long as the object lives.
 class Ticker {
  public:
   explicit Ticker(std::string name, std::FILE* out = stderr);

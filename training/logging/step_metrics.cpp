@@ -10,7 +10,7 @@ Json step_metrics(const PhaseSection& phase, double rate_factor, StepEngine& eng
   const Allocator& allocator = engine.allocator();
   const std::int64_t parameters = engine.model().parameters().count();
   Json line = {{"phase", phase.name}};
-  // Nobody knows the loss of steps that had no targets, or were skipped.
+  // The loss is unknown if the steps had no targets, or were skipped.
   if (state.window_targets > 0) line["loss"] = state.window_loss / state.window_targets;
   line["targets"] = static_cast<std::int64_t>(state.window_targets);
   phase.learning_rate.for_each(

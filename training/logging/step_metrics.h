@@ -9,13 +9,13 @@
 
 namespace comera {
 
-// How quick the steps since the last line of metrics were.
+// The speed of the steps since the last line of metrics.
 struct Speed {
   double seconds_per_step = 0;
   double units_per_second = 0;
 };
 
-// The line of metrics of a step, without what stages of ranks and other processes add; rate_factor: the
+// A step's line of metrics, without the additions of rank stages and other processes; rate_factor: the
 // schedule's at that step. docs/guide/commands.md describes the lines.
 Json step_metrics(const PhaseSection& phase, double rate_factor, StepEngine& engine, const ModelForm& form,
                   const TrainingTask& task, const RunState& state, const Speed& speed);

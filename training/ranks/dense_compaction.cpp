@@ -18,14 +18,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The numbers as the parameter's type holds them.
+// Rounds the values to the parameter's type.
 void round_to(DType dtype, std::vector<std::vector<double>>& cores) {
   if (dtype == DType::float64) return;
   for (auto& core : cores)
     for (double& value : core) value = static_cast<float>(value);
 }
 
-// Rounding may add a little to what was cut off, and it is all of the error that is reached at 0.
+// Rounding may increase the error a little, and is the whole error if 0 is allowed.
 double with_rounding(double error, DType dtype) { return error + (dtype == DType::float64 ? 1e-12 : 2e-6); }
 
 class Compaction {
@@ -181,7 +181,7 @@ Recipe dense_compaction_recipe(const CheckpointReader& dense, const std::filesys
     recipe = parse_stored_recipe(to_toml(recipe), file, overrides);
   }
   recipe.tensorized.enabled = true;
-  recipe.tensorized.ranks.clear();  // they follow from the error
+  recipe.tensorized.ranks.clear();  // they are determined by the error
   const TensorizedSection& shapes = recipe.tensorized;
   if (!shapes.attention && !shapes.ffn_up && !shapes.ffn_down && !shapes.head && !shapes.embedding)
     throw UsageError(fmt::format(
@@ -198,7 +198,7 @@ DenseCompaction compact_dense(const CheckpointReader& dense, const Recipe& recip
     throw UsageError(fmt::format("the error must be at least 0 and less than 1, not {}", options.error));
   if (options.max_rank < 0)
     throw UsageError(fmt::format("the largest rank must be at least 1, not {}", options.max_rank));
-  dense.verify();  // all of it: what is damaged elsewhere is not to be trusted here
+  dense.verify();  // the whole file: damage anywhere makes it untrustworthy
   return Compaction(dense, recipe, options).run(dense, output);
 }
 

@@ -14,12 +14,12 @@ namespace {
 
 constexpr std::string_view parameters_at = "/model/", optimizer_at = "/optimizer/";
 
-// Room for the states that a checkpoint's optimizer keeps of a model's parameters: "m" and "v" of
-// "/optimizer/embedding.tokens.core.0/m" and so on, each with a number for each entry of its parameter. None
-// of a file of weights alone. Those of parameters that the model has no more are left out.
+// Memory for the optimizer states in a checkpoint: "m" and "v" of "/optimizer/embedding.tokens.core.0/m" and
+// so on, each with the shape of its parameter. Empty for a file of weights alone. States of parameters that
+// the model no longer has are left out.
 class StatesOfFile {
  public:
-  // full: the parameters as the file has them.
+  // full: the parameters as in the file.
   StatesOfFile(const CheckpointReader& reader, const ParameterStore& full, const ParameterStore& store) {
     for (const CheckpointTensor& tensor : reader.tensors()) {
       if (!tensor.path.starts_with(optimizer_at)) continue;
@@ -52,7 +52,7 @@ bool is_of_parameters(const std::string& path) {
   return (path + "/").starts_with(parameters_at) || (path + "/").starts_with(optimizer_at);
 }
 
-// All that does not depend on ranks.
+// Copies everything that does not depend on ranks.
 void copy_others(const CheckpointReader& from, CheckpointWriter& to) {
   for (const CheckpointTensor& tensor : from.tensors())
     COMERA_CHECK(is_of_parameters(tensor.path) || tensor.path.starts_with(float8_at) ||
@@ -101,7 +101,7 @@ void RankCompaction::write_parameters(const ParameterStore& to) const {
 }
 
 std::int64_t RankCompaction::write(const std::filesystem::path& output) const {
-  from_.verify();  // all of it: what is copied is not looked at
+  from_.verify();  // the whole file, because copied parts are not checked
   const std::unique_ptr<Trainable> compacted = form_of(recipe_, from_)->make(host_allocator(), false);
   const ParameterStore& store = compacted->parameters();
   const ParameterStore& full = model_->parameters();

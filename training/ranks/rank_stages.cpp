@@ -21,13 +21,13 @@ AdaptationSection adaptation_of(const PhaseSection& phase) {
   return with_preset(phase.adaptation.value_or(AdaptationSection{}), phase.objective);
 }
 
-// Numbers of a model that are in no tensor train.
+// Parameters of a model outside of tensor trains.
 double other_parameters_of(const Trainable& model) {
   const ParameterStore& store = model.parameters();
   return static_cast<double>(store.count() - store.count(ParameterRole::core));
 }
 
-// Adam moves a number by about its learning rate in a step, and gates begin near 1.
+// Adam changes a parameter by about its learning rate in a step, and gates start near 1.
 void warn_of_short_way(const PhaseSection& section, std::int64_t steps, const Schedule& schedule,
                        const RankStages::LogLine& log_line) {
   double way = 0;
@@ -51,12 +51,12 @@ void warn_of_long_steps(const PhaseSection& section, double threshold, const Ran
 
 }  // namespace
 
-// A dense baseline has no ranks: it just trains.
+// A dense baseline has no ranks: it simply trains.
 PhaseObjective RankStages::objective_of(std::int64_t phase) const {
   return recipe_.tensorized.enabled ? recipe_.phases[phase].objective : PhaseObjective::fixed;
 }
 
-// Elements of the tensor trains that a phase with objective `compress` aims at.
+// The target size, in elements of the tensor trains, of a phase with objective `compress`.
 double RankStages::target_of(std::int64_t phase, const LayerRanks& ranks, double other_parameters) const {
   const AdaptationSection adaptation = adaptation_of(recipe_.phases[phase]);
   if (adaptation.target_ratio) {
@@ -70,7 +70,7 @@ double RankStages::target_of(std::int64_t phase, const LayerRanks& ranks, double
   return *parse_size(adaptation.target_size) / fp32_bytes - other_parameters;
 }
 
-// Refuses a target of `compress` that nothing can reach from these ranks, or that is reached already.
+// Rejects a `compress` target that cannot be reached from these ranks, or is reached already.
 void RankStages::check_target(std::int64_t phase, const LayerRanks& ranks, double others) const {
   const auto size = static_cast<double>(tensorized_size(form_.trains(), ranks));
   const auto least = static_cast<double>(least_size(form_.trains(), ranks));
@@ -93,7 +93,7 @@ void RankStages::check_target(std::int64_t phase, const LayerRanks& ranks, doubl
                     key, size, megabytes(size + others), others));
 }
 
-// Of all phases to come, as far as can be said now; each is checked again when it begins.
+// For all coming phases, as far as possible now; each is checked again when it begins.
 void RankStages::check_targets(const Trainable& model, const RunState& state) const {
   const LayerRanks ranks = live_ranks(form_.trains(), model);
   for (std::int64_t phase = state.phase; phase < static_cast<std::int64_t>(recipe_.phases.size()); ++phase) {
@@ -175,9 +175,9 @@ bool RankStages::open(StepEngine& engine, const RunState& state, std::int64_t st
   return begins && compresses;
 }
 
-// A stage that holds its target needs no more deaths than that, and must not end as a network in which no
-// token sees another: the first way through the model that lives when it begins goes on living. So it is the
-// same one whenever this is asked during the phase.
+// A stage that holds its target prunes no further, and must not disconnect all tokens from one another: the
+// first path through the model that is intact when it begins is kept. It is therefore the same path whenever
+// this is called during the phase.
 void RankStages::adapt(StepEngine& engine) const {
   const RankStageOptions& stage = resolved_.stage;
   std::vector<std::string> kept;
@@ -187,8 +187,8 @@ void RankStages::adapt(StepEngine& engine) const {
   engine.ranks()->set_state(state_);
 }
 
-// The size that the model is to have by now falls as the sparsity of gradual pruning rises (Zhu and Gupta,
-// 2017): quickly first, while there is much that nobody needs, and slowly in the end.
+// The size due by now falls as the sparsity of gradual pruning rises (Zhu and Gupta, 2017): quickly at first,
+// while much is dispensable, and slowly at the end.
 RankStep RankStages::begin_step(std::int64_t phase_step, std::int64_t steps) {
   step_ = {};
   if (objective_ == PhaseObjective::compress) {
@@ -239,7 +239,7 @@ bool RankStages::compact(std::unique_ptr<StepEngine>& engine, const std::functio
   set_ranks(recipe_, live);
   form_.follow(recipe_);
   gone_ = count_removed();
-  state_.removed = 0;  // of the layers that are left
+  state_.removed = 0;  // of the remaining layers
   remake();
   compacted.write(engine->model().parameters(), engine->states());
   if (Float8State* float8 = engine->model().float8()) float8->restore(scales);
@@ -255,7 +255,7 @@ void RankStages::close(const RunState& state, const LogLine& log_line) {
   const PhaseSection& section = recipe_.phases[state.phase];
   auto& stages = history_.stages;
   if (stages.back().name != section.name) stages.push_back({section.name, {}});
-  stages.back().ranks = ranks_of(form_.trains());  // also of a phase that was given more steps
+  stages.back().ranks = ranks_of(form_.trains());  // also for a phase that was extended
   if (objective_ != PhaseObjective::compress) return;
   if (target_reached())
     return log_line(fmt::format("phase {} has ended at {:.4f} of the first size; its target was {:.4f}",

@@ -18,59 +18,60 @@
 
 namespace comera {
 
-// The ranks of a run: what each phase does to them, the target size, and the compaction
-// of what has died. docs/guide/rank-adaptation.md has the method. A phase that adapts no ranks changes
-// nothing of it.
+// The ranks of a run: what each phase does with them, the target size, and the compaction of pruned ranks.
+// docs/guide/rank-adaptation.md describes the method. A phase that does not adapt ranks leaves all of it
+// unchanged.
 class RankStages {
  public:
   using LogLine = std::function<void(const std::string&)>;
 
-  // The recipe and the form are those of the model, and must outlive this: compact() changes both.
+  // The recipe and the form must be those of the model, and outlive this: compact() changes both.
   RankStages(Recipe& recipe, ModelForm& form) : recipe_(recipe), form_(form) {}
 
   // ---- Before the first step.
 
-  // Takes the sizes and norms that an adapted model was measured by from its start on, if the checkpoint is
-  // of the same model.
+  // Takes over the initial sizes and norms of an adapted model, if the checkpoint is of the same model.
   void take_units(const CheckpointReader& reader);
-  // What save() has written.
+  // Loads the data of save().
   void load(const CheckpointReader& reader);
   void save(CheckpointWriter& writer) const;
-  // A phase that an earlier version began to compress, which ordered entries by their size alone, goes on so.
+  // A compressing phase that was begun by an earlier version, which ordered entries by their magnitude alone,
+  // keeps that order.
   void keep_order(const CheckpointReader& reader, const RunState& state);
-  // The model is there. UsageError if a phase to come has a target that cannot be reached. False if no phase
+  // Called when the model exists. UsageError if a coming phase has an unreachable target. False if no phase
   // adapts ranks.
   bool begin(const Trainable& model, const RunState& state);
 
   // ---- Phases.
 
-  // When a phase begins, or a run goes on within it; `steps` are the phase's. True if one that compresses
-  // begins: what was best at another size is no model of this phase.
+  // Called when a phase begins or resumes; `steps` are the phase's. True if a compressing phase begins,
+  // because the best model so far has another size and does not count for this phase.
   bool open(StepEngine& engine, const RunState& state, std::int64_t steps, const Schedule& schedule,
             const LogLine& log_line);
-  // The phase has ended. Says so if it compressed.
+  // Called when the phase has ended. Logs the result if it compressed.
   void close(const RunState& state, const LogLine& log_line);
 
   bool adapting() const { return objective_ != PhaseObjective::fixed; }
-  // What changes from step to step. Kept for the metrics of the step.
+  // The values that change from step to step. Kept for the step's metrics.
   RankStep begin_step(std::int64_t phase_step, std::int64_t steps);
-  // After the step: true if layers were removed by it.
+  // After the step: true if it removed layers.
   bool end_step(const StepEngine& engine);
   void add_metrics(Json& metrics) const;
-  // Whether a model of now may be the best: once a phase compresses it has to have that phase's size.
+  // Whether the current model may be the best: once a phase compresses, the model must have reached that
+  // phase's size.
   bool target_reached() const { return size_target_ == 0 || state_.size_left <= size_target_; }
 
-  // ---- A network without any way from its input to its output is no result.
+  // ---- Rejecting disconnected networks: a model needs a path from its input to its output.
 
   bool collapsed(const Trainable& model) const;
-  // How such an end is avoided: a part of a sentence.
+  // How to avoid a disconnected network: a part of a sentence.
   const char* advice() const;
 
   // ---- Compaction.
 
   bool compaction_due(const RunState& state) const;
-  // Removes from memory what is dead; the next step is what it would have been. `remake` destroys the engine
-  // and makes that of the recipe as it is then, whose capacity is to be set. False if there was nothing.
+  // Removes pruned ranks from memory; the next step is unaffected. `remake` destroys the engine and makes
+  // that of the updated recipe, whose micro-batches must then be set. False if there was nothing to remove.
   bool compact(std::unique_ptr<StepEngine>& engine, const std::function<void()>& remake,
                const RunState& state, const LogLine& log_line);
 
@@ -85,16 +86,16 @@ class RankStages {
 
   Recipe& recipe_;
   ModelForm& form_;
-  RankUnits units_;  // size 0: no phase has adapted ranks, and none will
+  RankUnits units_;  // size 0: no phase has adapted or will adapt ranks
   RankHistory history_;
   PhaseObjective objective_ = PhaseObjective::fixed;  // of the current phase
   ResolvedAdaptation resolved_;
-  double size_target_ = 0;  // s₀ of the last phase that compressed, which those after it are held to as well
-  double size_start_ = 1;   // s when that phase began
-  RankStep step_;           // of the last one
+  double size_target_ = 0;  // s₀ of the last compressing phase, which also binds later phases
+  double size_start_ = 1;   // s at the start of that phase
+  RankStep step_;           // the last step
   RankState state_;
-  double unpacked_ = 0;    // entries that died since the last compaction
-  std::int64_t gone_ = 0;  // layers that compactions have removed
+  double unpacked_ = 0;    // entries pruned since the last compaction
+  std::int64_t gone_ = 0;  // layers removed by compactions
 };
 
 }  // namespace comera

@@ -14,10 +14,10 @@ namespace comera {
 
 namespace {
 
-constexpr double too_little = 0.5;  // nats that must have been learnt in the best trial
+constexpr double too_little = 0.5;  // minimum improvement of the best trial, in nats
 constexpr std::int64_t few_steps = 150;
 
-// "  1.2e-03  5.9123  ######", the longer the bar the lower the loss.
+// "  1.2e-03  5.9123  ######": the longer the bar, the lower the loss.
 std::string line_of(const RateTrial& trial, double rate, double lowest, const RateReport& report,
                     bool chosen) {
   if (!std::isfinite(trial.loss)) return fmt::format("  {:<9.2g} diverged", rate);
@@ -63,7 +63,7 @@ std::string describe(const RateReport& report) {
 }
 
 Plot plot_of(const RateReport& report, const LearningRates& recipe) {
-  // The first curve is of all kinds together.
+  // The first curve is for all kinds together.
   constexpr const char* colours[] = {plot_colours::grey, plot_colours::blue, plot_colours::purple,
                                      plot_colours::green, plot_colours::orange};
   Plot plot{.title = fmt::format("Loss over learning rates, trials of {} steps", report.steps),

@@ -9,33 +9,34 @@
 
 namespace comera {
 
-// One short training from the same start.
+// One short training run from the common start.
 struct RateTrial {
   LearningRates rates;
-  double loss = 0;         // over its last fifth, nats per target; infinite if it was not finite
-  std::int64_t steps = 0;  // fewer than of others if it was given up, far behind the best at the same step
+  double loss = 0;         // mean over the last fifth, nats per target; infinite if not finite
+  std::int64_t steps = 0;  // fewer if it was abandoned, far behind the best at the same step
 };
 
-// Trials by rising rate, in which only the rates of one kind differ.
+// Trials by increasing rate, in which only the rates of one kind differ.
 struct RateCurve {
-  std::string name;  // of the kind, or "all" of them together
+  std::string name;  // of the kind, or "all" for all kinds together
   std::vector<RateTrial> trials;
-  std::size_t chosen = 0;  // the best, or one that is as good but for noise and nearer to where it began
+  std::size_t chosen = 0;  // the best, or one equally good within noise and closer to the initial rate
 };
 
 struct RateReport {
-  std::int64_t steps = 0;         // of a trial; 0: it was stopped before any began
-  bool stopped = false;           // before all trials had run: nothing is advised
-  double start_loss = 0;          // of the first step, the same for all
-  std::vector<RateCurve> curves;  // "all" first, then of "cores", "gates" and "other" what the model has
+  std::int64_t steps = 0;  // of a trial; 0: stopped before any began
+  bool stopped = false;    // stopped before all trials had run: no advice
+  double start_loss = 0;   // of the first step, the same for all
+  std::vector<RateCurve>
+      curves;  // "all" first, then those of "cores", "gates" and "other" that the model has
   LearningRates advised;
-  // Kinds whose rate is below the best of the trials, since twice the best was much worse.
+  // Kinds whose rate is set below the best trial's, because twice that rate was much worse.
   std::vector<std::string> lowered;
 };
 
-// The trials with bars, and what to put into a recipe.
+// The trials with bars, and the advised recipe values.
 std::string describe(const RateReport& report);
-// Loss over the rate in powers of two of the recipe's.
+// Loss over the rate, in powers of two relative to the recipe's.
 Plot plot_of(const RateReport& report, const LearningRates& recipe);
 
 }  // namespace comera

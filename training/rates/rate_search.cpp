@@ -14,7 +14,7 @@ namespace comera {
 namespace {
 
 constexpr double noise = 0.01;  // nats by which a trial must be better to count as better
-constexpr double cliff = 0.3;   // nats by which twice a rate is worse where it is too near to the edge
+constexpr double cliff = 0.3;  // a rate is too near to the edge if twice that rate is worse by this many nats
 
 // The best of the trials on a line of rates, and the trials.
 class LineSearch {
@@ -23,7 +23,7 @@ class LineSearch {
   using Run = std::function<RateTrial(const LearningRates&)>;
   LineSearch(Scale scale, Run run) : scale_(std::move(scale)), run_(std::move(run)) {}
 
-  // In factors of four over a wide range, since far beyond the best rate all are as bad, then of two.
+  // In factors of four over a wide range, because far beyond the best rate all are equally bad, then of two.
   void scan() {
     best_ = 0;
     for (const int power : {0, -2, -4, 2}) take(power);
@@ -36,7 +36,7 @@ class LineSearch {
     take(coarse + 1);
     take(coarse - 1);
   }
-  // Doubles, or else halves, as long as it is worth it.
+  // Doubles, or else halves, as long as that improves the result.
   void search(const RateTrial& start) {
     trials_[0] = start;
     best_ = 0;
@@ -79,7 +79,7 @@ class LineSearch {
   int best_ = 0;
 };
 
-// One line after the other; what trials had found is in the report also when they are stopped.
+// Searches one kind after the other; the report contains the trials so far even if they are stopped.
 class Search {
  public:
   Search(const Recipe& recipe, const RateSearchOptions& options)

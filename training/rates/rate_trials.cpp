@@ -27,7 +27,7 @@ using Clock = std::chrono::steady_clock;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr std::int64_t fewest_steps = 50, most_steps = 2000;
 constexpr int expected_trials = 14;
-constexpr double hopeless = 1;  // nats above the best trial at the same step: not gone on with
+constexpr double hopeless = 1;  // nats above the best trial at the same step: the trial is abandoned
 
 double mean(const std::vector<double>& losses, std::size_t first, std::size_t last) {
   double sum = 0;
@@ -72,7 +72,7 @@ bool RateTrials::has(const RateKind& kind) {
   return false;
 }
 
-// By the time that a few steps take.
+// From the time that a few steps take.
 void RateTrials::choose_steps() {
   if (steps_ > 0) return;
   constexpr std::int64_t timed = 10;
@@ -115,10 +115,10 @@ ParameterStore& RateTrials::store() {
   return engine_->model().parameters();
 }
 
-// The weights that every trial begins with, and an optimizer that has seen nothing.
+// The initial weights of every trial, and a fresh optimizer.
 void RateTrials::start() {
   engine_.reset();
-  model_.reset();  // there may be no memory for two
+  model_.reset();  // there may not be memory for two
   model_ = std::make_unique<Model>(config_, processor_.allocator, true);
   engine_ = std::make_unique<StepEngine>(*model_, recipe_.optim, processor_);
   engine_->model().parameters().initialize(static_cast<std::uint64_t>(recipe_.run.seed));
@@ -132,7 +132,7 @@ void RateTrials::start() {
       EncoderMicroBatches(*model_, loader_options(recipe_, 0, task_, *model_).capacity));
 }
 
-// The loss; none where no token of the batch was masked.
+// The loss; none if no token of the batch was masked.
 std::optional<double> RateTrials::one_step(data::Loader& loader, std::int64_t step,
                                            const LearningRates& highest) {
   if (options_.stop_requested && options_.stop_requested()) throw Stopped();
@@ -170,7 +170,7 @@ std::int64_t RateTrials::steps_that_fit(double seconds) const {
   return std::min(steps, most_steps);
 }
 
-// Looked at from a third of the steps on.
+// Checked after a third of the steps.
 bool RateTrials::is_hopeless(const std::vector<double>& losses, std::int64_t step) const {
   if (best_.empty() || step + 1 < steps_ / 3) return false;
   const std::size_t window = std::max<std::size_t>(losses.size() / 5, 5), end = losses.size();

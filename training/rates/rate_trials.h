@@ -13,22 +13,22 @@
 
 namespace comera {
 
-// The trials of a search for learning rates, and what they share: the weights that each begins with, the
-// batches, and how many steps each has.
+// The trials of a learning-rate search, and what they share: initial weights, batches, and the number of
+// steps.
 class RateTrials {
  public:
-  // Thrown by what follows when a stop is asked for.
+  // Thrown by the functions below if a stop is requested.
   struct Stopped {};
 
   RateTrials(const Recipe& recipe, const RateSearchOptions& options);
 
-  // Whether the model has parameters with the rate of this kind.
+  // Whether the model has parameters that use the rate of this kind.
   bool has(const RateKind& kind);
   std::int64_t steps() const { return steps_; }
   double start_loss() const { return best_.front(); }
 
-  // Unless the options give the steps of a trial: as many as the minutes allow, by the time that a few steps
-  // take.
+  // Chooses as many steps as the minutes allow, from the measured time of a few steps, unless the options
+  // give the steps of a trial.
   void choose_steps();
   RateTrial run(const LearningRates& rates);
 
@@ -49,7 +49,7 @@ class RateTrials {
   std::unique_ptr<StepEngine> engine_;  // of the model
   std::int64_t steps_;
   std::vector<double> best_;  // losses of the best trial, by step
-  double best_loss_ = 0;      // once there is one
+  double best_loss_ = 0;      // valid once there is one
 };
 
 }  // namespace comera

@@ -14,7 +14,7 @@ namespace comera {
 
 namespace {
 
-// A tensor train without its ranks, to be compared, and with them.
+// A tensor train without its ranks, for comparison, and with them.
 struct Train {
   std::vector<std::vector<std::int64_t>> modes;
   std::vector<std::int64_t> ranks;
@@ -73,7 +73,7 @@ void take_ranks(Recipe& recipe, const CheckpointReader& reader, RanksOf checkpoi
     throw UsageError(fmt::format("{} holds {}, but the recipe is for {}; give another recipe",
                                  reader.path().string(), trained.dlrm ? "a click model" : "an encoder",
                                  recipe.dlrm ? "a click model" : "an encoder"));
-  Recipe sized = recipe;  // of the data, which are not there yet, the checkpoint knows the sizes
+  Recipe sized = recipe;  // the checkpoint knows the sizes of the data, which are not available yet
   if (sized.dlrm && sized.dlrm->tables.empty()) sized.dlrm->tables = trained.dlrm->tables;
   if (sized.dlrm && !sized.dlrm->numbers) sized.dlrm->numbers = trained.dlrm->numbers;
   const std::map<std::string, Train> own = trains_of(sized), saved = trains_of(trained);

@@ -14,7 +14,7 @@ namespace comera {
 
 namespace {
 
-// The steps from one checkpoint to the next, by the recipe in the run's directory; 0 if that is not known.
+// The checkpoint interval in steps, from the recipe in the run's directory; 0 if unknown.
 std::int64_t checkpoint_interval(const RunDirectory& run) {
   try {
     return load_recipe(run.recipe()).run.checkpoint_interval;

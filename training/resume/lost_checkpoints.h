@@ -6,20 +6,21 @@
 #include "checkpoints/checkpoint_directory.h"
 #include "training/run/run_directory.h"
 
-// A run that has saved checkpoints says so beside their folder, so that one whose checkpoints are gone (a
-// disk that is not mounted) is not taken for one that was stopped before its first, and begun anew.
+// A run that has saved checkpoints leaves a marker beside their folder. If the checkpoints are gone later
+// (for instance, a disk is not mounted), the run is not mistaken for one that stopped before its first
+// checkpoint, and does not restart.
 namespace comera {
 
-// Leaves that sign, if it is not there yet. After a checkpoint has been saved or found.
+// Writes the marker, if it is missing. Called after a checkpoint has been saved or found.
 void sign_saved_checkpoints(const RunDirectory& run);
 
-// Of a run's directory whose folder of checkpoints is empty or missing: why there must have been some, as the
-// rest of a sentence; empty if the run can begin anew and nothing is lost. Runs of versions without the sign
-// are told by what else they left.
+// For a run's directory whose checkpoint folder is empty or missing: why there must have been checkpoints, as
+// the rest of a sentence; empty if the run can restart without losing anything. For runs of versions without
+// the marker, other files are the evidence.
 std::string why_checkpoints_are_missed(const RunDirectory& run);
 
-// Says which newer checkpoints are damaged or missing, so that the run goes on from an older one; before
-// anything else is done with it.
+// Reports which newer checkpoints are damaged or missing, so that the run continues from an older one; called
+// before the checkpoint is used.
 void say_not_used(const FoundCheckpoint& found, std::FILE* output);
 
 }  // namespace comera

@@ -45,7 +45,7 @@ void RunCheckpoints::save_aside(const std::filesystem::path& file, const Write& 
   });
 }
 
-// Checkpoints never change, so that another name for the same file is as good as a copy, and takes no room.
+// Checkpoints never change, so a hard link is as good as a copy, and takes no space.
 void RunCheckpoints::keep_best() const {
   on_first(job_.host(), [&] {
     storage::link_file_durably(last_, directory_.best());
@@ -61,7 +61,7 @@ std::string RunCheckpoints::restored_best(std::int64_t best) const {
     try {
       const std::int64_t step = CheckpointReader(file).integer("/trainer", "step");
       if (step == best) return "";
-      // An earlier one is replaced below, if the better one is there.
+      // An earlier one is replaced below, if the better one exists.
       if (step > best || !storage::exists(checkpoint)) {
         name = fmt::format("best-step-{}.h5", step);
         told.push_back(
@@ -113,7 +113,7 @@ void RunCheckpoints::resume(const FoundCheckpoint& found, std::int64_t step,
 std::string RunCheckpoints::last_text() const {
   std::error_code code;
   if (!any()) return "no checkpoint has been saved yet";
-  // Other processes than the first may not see it at all.
+  // Processes other than 0 may not see it at all.
   return files_ == nullptr || std::filesystem::exists(last_, code)
              ? fmt::format("the last good checkpoint is {}", last_.string())
              : fmt::format("the last good checkpoint was {}, which is no longer there", last_.string());

@@ -13,35 +13,36 @@
 
 namespace comera {
 
-// The checkpoints of a run: when they are due, which one is the last, and the best of them. The first process
-// writes them; all others call the same and wait.
+// The checkpoints of a run: when they are due, the last one, and the best one. Process 0 writes them; all
+// others make the same calls and wait.
 class RunCheckpoints {
  public:
   using Write = std::function<void(CheckpointWriter&)>;
 
-  // Directory and job must outlive this. keep: how many of the last ones stay; minutes: after how many the
-  // next one is due (0: never by time).
+  // Directory and job must outlive this. keep: how many of the last ones are kept; minutes: the interval at
+  // which the next one is due (0: never by time).
   RunCheckpoints(const RunDirectory& directory, Job& job, std::int64_t keep, double minutes);
 
-  // Whether so much time has passed since the last one that no more may be lost.
+  // Whether enough time has passed since the last one that the next is due.
   bool due() const;
-  // From now on time counts: nothing is lost yet.
+  // Starts the clock: nothing is lost yet.
   void start_clock() { saved_at_ = std::chrono::steady_clock::now(); }
 
-  // Of the state after `step`. Error with what to do if it cannot be written, or if the processes have not
-  // the same model any more; the last one is kept then.
+  // Saves the state after `step`. Error with a remedy if it cannot be written, or if the processes' models
+  // differ; then the last checkpoint is kept.
   void save(std::int64_t step, const ParameterStore& model, const Write& write);
-  // Beside them, under a name of its own, for a model that went wrong. Every process calls it.
+  // Saves a diverged model beside the checkpoints, under another name. Every process calls it.
   void save_aside(const std::filesystem::path& file, const Write& write) const;
-  // The last one, of which there must be one, is the best model so far. Every process calls it.
+  // Marks the last checkpoint, which must exist, as the best model so far. Every process calls it.
   void keep_best() const;
-  // After resume(): the best model, that of step `best`, may be of steps that were given up, or gone. Another
-  // step's is set aside and that step's checkpoint, if it is there, is the best model again, which `log_line`
-  // is told. Whether there is one now. Every process calls it.
+  // After resume(): the best model, that of step `best`, may belong to abandoned steps, or be gone. If
+  // best.h5 is of another step, it is set aside, and that step's checkpoint, if it exists, becomes the best
+  // model again; `log_line` is called for each of these. Returns whether there is a best model. Every process
+  // calls it.
   bool restore_best(std::int64_t best, const std::function<void(const std::string&)>& log_line) const;
-  // The last one, of which there must be one, is kept for good. Every process calls it.
+  // Keeps the last checkpoint, which must exist, permanently. Every process calls it.
   void keep_milestone() const;
-  // The run goes on from this one; those that were refused are set aside, which `log_line` is told.
+  // Continues from this checkpoint; rejected ones are set aside and reported to `log_line`.
   void resume(const FoundCheckpoint& found, std::int64_t step,
               const std::function<void(const std::string&)>& log_line);
 
@@ -52,11 +53,11 @@ class RunCheckpoints {
   std::string last_text() const;
 
  private:
-  std::string restored_best(std::int64_t best) const;  // what was done, to be told; "": nothing
+  std::string restored_best(std::int64_t best) const;  // a message about the changes; "": none
 
   const RunDirectory& directory_;
   Job& job_;
-  std::unique_ptr<CheckpointDirectory> files_;  // the first process's
+  std::unique_ptr<CheckpointDirectory> files_;  // on process 0
   double minutes_;
   std::chrono::steady_clock::time_point saved_at_ = std::chrono::steady_clock::now();
   std::int64_t step_ = -1;

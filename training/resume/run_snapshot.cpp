@@ -69,7 +69,7 @@ DataPlace read_snapshot(const std::filesystem::path& checkpoint, const RunParts&
   if (Float8State* float8 = run.engine.model().float8()) load_float8(reader, *float8);
   run.state = RunState::load(reader);
   run.ranks.keep_order(reader, run.state);
-  // A run is begun once, and --from need not be said again.
+  // A run is started once, and --from need not be repeated.
   recipe.run.initial_checkpoint = before.run.initial_checkpoint;
   const std::vector<std::int64_t> asked = run.plan.steps();
   run.plan.keep_begun(reader.list("/trainer", "steps_of_phase"), before, run.state.phase);
@@ -78,7 +78,7 @@ DataPlace read_snapshot(const std::filesystem::path& checkpoint, const RunParts&
         steps != asked[static_cast<std::size_t>(phase)] && !run.plan.timed())
       log_line(fmt::format("phase '{}' is over after {} steps: its new length has no effect",
                            recipe.phases[static_cast<std::size_t>(phase)].name, steps));
-  // The hours may be others now.
+  // The hours may have changed.
   run.plan.replan({run.state.phase, run.state.phase_step, run.state.seconds, run.state.phase_seconds});
   require_same_phase(run, before, file);
   const std::string set = reader.text("/environment", "instruction_set"), own = instruction_set(run.setup);

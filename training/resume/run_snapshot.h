@@ -12,7 +12,7 @@
 
 namespace comera {
 
-// What a checkpoint of a run is made of. For one call: the parts are the run's.
+// References to the parts of a run that a checkpoint contains; for a single call.
 struct RunParts {
   RunSetup& setup;
   StepEngine& engine;
@@ -21,18 +21,18 @@ struct RunParts {
   PhasePlan& plan;
 };
 
-// Where a loader stands, and of how many samples that is said.
+// A loader's position, and the number of samples that it refers to.
 struct DataPlace {
   data::LoaderPosition position;
   std::int64_t samples_per_epoch = 0;
 };
 
-// By the first process of a job, which alone has a file to write.
+// Called by process 0 of a job, the only one with a file to write.
 void write_snapshot(CheckpointWriter& writer, const RunParts& run, const DataPlace& data);
 
-// Takes all of it from a checkpoint of the same run, to go on to the bit. Error or UsageError, with what to
-// do, where the recipe or the data are not those that the checkpoint was made with. `log_line` is told what
-// differs otherwise.
+// Restores everything from a checkpoint of the same run, for a bit-exact resume. Error or UsageError, with a
+// remedy, if the recipe or the data differ from the checkpoint's. Other differences are reported to
+// `log_line`.
 DataPlace read_snapshot(const std::filesystem::path& checkpoint, const RunParts& run,
                         const std::function<void(const std::string&)>& log_line);
 

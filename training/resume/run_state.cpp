@@ -40,7 +40,7 @@ RunState RunState::load(const CheckpointReader& reader) {
   state.units = reader.integer(at, "tokens");
   state.window_loss = reader.number(at, "window_loss");
   state.window_targets = reader.number(at, "window_targets");
-  // A sealed file may say anything; a mean of these is a line of metrics.
+  // A sealed file may contain any values; their mean is used as a line of metrics.
   const double mean = state.window_loss / std::max(state.window_targets, 1.0);
   COMERA_CHECK(std::isfinite(mean) && std::isfinite(state.window_loss) && state.window_targets >= 0,
                "{}: a loss of {} over {} targets cannot be; take another checkpoint", reader.path().string(),
@@ -62,7 +62,7 @@ RunState RunState::load(const CheckpointReader& reader) {
     state.seconds = reader.number(at, "seconds");
     state.phase_seconds = reader.number(at, "phase_seconds");
   }
-  // Absent in files of versions that did not look after their metrics.
+  // Absent in files of versions that did not track their metrics.
   if (saved.contains("logged_step")) state.logged.step = reader.integer(at, "logged_step");
   if (saved.contains("logged_lines")) state.logged.lines = reader.integer(at, "logged_lines");
   return state;

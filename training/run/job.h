@@ -9,8 +9,8 @@
 
 namespace comera {
 
-// What the processes of a job tell each other while a run goes on. Every process makes the same calls in the
-// same order. A process that is alone agrees with itself, at no cost.
+// The exchange between the processes of a job during a run. Every process makes the same calls in the same
+// order. With a single process there is no cost.
 class Job {
  public:
   // stop_requested: whether this process was asked to stop; empty: never. The communicator must outlive this.
@@ -21,32 +21,32 @@ class Job {
   bool alone() const { return host_.alone(); }
   bool first() const { return host_.first(); }
 
-  // What a process says after its micro-batches of a step.
+  // What a process reports after its micro-batches of a step.
   struct Step {
-    double targets = 0;      // to predict
-    std::int64_t units = 0;  // tokens or examples, seen
-    bool save = false;       // it wants a checkpoint; only the first process's counts
-    double waited_ms = 0;    // behind its last micro-batch, for the sums and for the others
-    double seconds = 0;      // since the step before; only the first process's clock counts
+    double targets = 0;      // number of targets
+    std::int64_t units = 0;  // tokens or examples processed
+    bool save = false;       // requests a checkpoint; only that of process 0 counts
+    double waited_ms = 0;    // after its last micro-batch, for the sums and for other processes
+    double seconds = 0;      // since the previous step; only the clock of process 0 counts
   };
-  // The sums over all processes, and what the first one wants. After it all know whether one was asked to
-  // stop.
+  // The sums over all processes, and the request of process 0. Afterwards every process knows whether any was
+  // asked to stop.
   Step share(const Step& own);
 
-  // Whether to stop here. All processes say the same.
+  // Whether to stop here. All processes give the same answer.
   bool stop_wanted() const;
-  // All processes know the request from elsewhere, such as from an evaluation that it ended. Every process
-  // calls it.
+  // Records a stop that all processes know of already, for instance from an evaluation that it ended. Every
+  // process calls it.
   void stop() { stop_agreed_ = true; }
 
-  // Error on every process unless all have the same parameters: they make the same steps from the same sums.
-  // What makes one differ (a broken memory, another library) must not go into a checkpoint.
+  // Error on every process unless all have the same parameters, as equal steps from equal sums should give. A
+  // difference (broken memory, another library version) must not reach a checkpoint.
   void require_same_model(std::int64_t step, const ParameterStore& store) const;
 
-  // Milliseconds that a step has waited on average since this was asked last; nothing if no step was shared.
+  // Milliseconds that a step has waited on average since the last call; nothing if no step was shared.
   struct Waiting {
-    double sums = 0;       // of the process that came last, which waits for the sums only
-    double processes = 0;  // of a process on average, for the last one to come
+    double sums = 0;       // of the last process to arrive, which waits only for the sums
+    double processes = 0;  // of an average process, for the last one to arrive
   };
   std::optional<Waiting> take_waiting();
 

@@ -14,7 +14,7 @@ void refuse_mask_probability(const std::vector<PhaseSection>& phases, const std:
 
 // With the steps of the phase, which may be counted in epochs.
 Schedule schedule_of(const PhaseSection& phase, std::int64_t steps);
-// Of the order of a phase's data: each phase has one of its own, which no other seed's phase shares.
+// The seed for a phase's data order, distinct for each phase and run seed.
 std::int64_t order_seed(std::int64_t seed, std::int64_t phase);
 
 }  // namespace comera

@@ -50,7 +50,7 @@ void PhasePlan::replan(const Spent& spent) {
     const double left = std::max(deadlines_[phase] - begin, 0.0);
     const double steps = left / (pace * step_costs_[phase] / step_costs_[now]);
     begin = std::max(begin, deadlines_[phase]);
-    // A phase that comes has at least one step; this one has had it.
+    // A coming phase has at least one step; this one has had it.
     const std::int64_t whole = std::llround(std::min(steps, 1e15));
     steps_[phase] = phase == now ? spent.phase_step + whole : std::max<std::int64_t>(whole, 1);
   }
@@ -86,7 +86,7 @@ std::int64_t PhasePlan::warmup(std::int64_t phase, std::int64_t asked) const {
 
 bool PhasePlan::ends_evaluation_epoch(std::int64_t phase, std::int64_t phase_step) const {
   if (evaluation_epochs_ <= 0) return false;
-  // The number of evaluations that are due grows with this step.
+  // The number of due evaluations increases with this step.
   const double every = evaluation_epochs_ * static_cast<double>(steps_per_epoch_[phase]);
   const auto due_by = [&](std::int64_t step) {
     return static_cast<std::int64_t>((static_cast<double>(step) + 1e-6) / every);

@@ -13,7 +13,7 @@ namespace comera {
 
 namespace {
 
-// The first process whose text is not process 0's, and all texts.
+// The first process whose text differs from that of process 0, and all texts.
 struct Difference {
   std::size_t process = 0;
   std::vector<std::string> all;
@@ -28,7 +28,7 @@ std::optional<Difference> find_difference(Communicator& processes, const std::st
   return found.process < found.all.size() ? std::optional(found) : std::nullopt;
 }
 
-// ": it has phase.0.steps = 20 instead of 10", of recipes that differ.
+// ": it has phase.0.steps = 20 instead of 10", for recipes that differ.
 std::string first_change(const std::string& ours, const std::string& theirs) {
   const auto read = [](const std::string& text) { return parse_stored_recipe(text, "a process's recipe"); };
   const std::vector<RecipeChange> changes = recipe_changes(read(ours), read(theirs));
@@ -69,7 +69,7 @@ std::map<FileName, std::string> parse_files(const std::string& text) {
   return contents;
 }
 
-// What process `process` has otherwise: "process 1 has no shards/train-00001.h5 (data.train)".
+// How process `process` differs: "process 1 has no shards/train-00001.h5 (data.train)".
 std::string first_other_file(std::size_t process, const std::string& first, const std::string& theirs) {
   const auto expected = parse_files(first), found = parse_files(theirs);
   for (const auto& [name, content] : expected) {
@@ -104,12 +104,12 @@ void require_same_command(Communicator& processes, const std::string& words) {
 
 void require_same_processor(Communicator& processes, const std::string& backend,
                             const std::string& instruction_set) {
-  // One that takes the CPU because its GPU's driver is broken must not keep the others waiting.
+  // A process that falls back to the CPU because its GPU's driver is broken must not keep the others waiting.
   if (const auto other = find_difference(processes, backend))
     throw UsageError(
         fmt::format("process {} would train on {}, process 0 on {}; give all a GPU, or --device cpu",
                     other->process, other->theirs(), other->first()));
-  // Sums over more lanes have other last bits, which norms and clipping would bring into the models.
+  // Sums over more lanes differ in the last bits, and norms and clipping would pass this on to the models.
   if (const auto other = find_difference(processes, instruction_set)) {
     const bool any_v3 = std::ranges::find(other->all, "v3") != other->all.end();
     throw UsageError(fmt::format(

@@ -21,7 +21,7 @@ namespace comera {
 
 namespace {
 
-// " (process 1234)", as the holder of a lock wrote it into the file.
+// " (process 1234)", as written into the file by the holder of the lock.
 std::string holder_of(int lock) {
   char text[32] = {};
   const ssize_t got = pread(lock, text, sizeof(text) - 1, 0);
@@ -38,7 +38,7 @@ bool holds(const std::filesystem::path& file, std::string_view bytes) {
          storage::read_small_file(file, size, "a tokenizer") == bytes;
 }
 
-// The number of a process, or what a power failure or a short write has left of it, under one name only.
+// A process id, or the remains of one after a power failure or a short write, with a single hard link.
 bool is_lock(int file) {
   struct stat status = {};
   char text[32] = {};
@@ -55,11 +55,11 @@ RunDirectory::RunDirectory(std::filesystem::path path, RunMode mode)
     : path_(std::move(path)), new_folders_(path_) {
   if (mode == RunMode::resume && !holds_run())
     throw UsageError(fmt::format("{}: holds no run to resume", path_.string()));
-  storage::check_own(metrics());  // now, and not after the data were read
+  storage::check_own(metrics());  // now instead of after the data have been read
   lock();
   try {
-    // Of a process that was killed. A run's own files nobody else writes; others may be another command's, at
-    // this moment. What is in checkpoints() is removed by those who write there.
+    // Leftovers of a killed process. No other process writes a run's own files; other files may belong to a
+    // running command. Leftovers in checkpoints() are removed by the code that writes there.
     for (const auto& file : {recipe(), tokenizer(), best(), nonfinite(), collapsed(), saved()})
       storage::remove_left_overs_of(file);
     storage::remove_left_overs_of_ended_in(path_);
@@ -78,7 +78,7 @@ RunDirectory::RunDirectory(std::filesystem::path path, RunMode mode)
   }
 }
 
-// A run's recipe comes after its folder of checkpoints: by itself it is somebody else's.
+// A run writes its recipe after creating its folder of checkpoints: a recipe alone belongs to the user.
 void RunDirectory::refuse_files_of_others() const {
   if (storage::is_taken(recipe()))
     throw UsageError(fmt::format(
@@ -129,7 +129,7 @@ RunDirectory::~RunDirectory() {
   try {
     if (!holds_run()) remove_own();
   } catch (const Error&) {
-    // Nobody knows what it holds: nothing is removed.
+    // Its content is unknown: nothing is removed.
   }
   ::close(lock_);
 }
@@ -141,7 +141,7 @@ void RunDirectory::remove_own() const {
   if (own_lock_) std::filesystem::remove(path_ / "lock", ignored);
 }
 
-// Not if another process has removed it since it was opened.
+// False if another process has removed it since it was opened.
 bool RunDirectory::is_locked_file(const std::filesystem::path& file) const {
   struct stat locked = {}, named = {};
   return fstat(lock_, &locked) == 0 && stat(file.c_str(), &named) == 0 && locked.st_ino == named.st_ino;
@@ -171,7 +171,7 @@ void RunDirectory::lock() {
     ::close(lock_);
     throw Error(fmt::format("{}: was in use by another run a moment ago; try again", path_.string()));
   }
-  // The id only serves the message above, so that a failure does not matter.
+  // The id is used only by the message above, so a failure does not matter.
   const std::string pid = fmt::format("{}\n", getpid());
   if (ftruncate(lock_, 0) == 0 && pwrite(lock_, pid.data(), pid.size(), 0) < 0) return;
 }

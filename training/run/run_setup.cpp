@@ -32,7 +32,7 @@ Communicator::Patience patience_of(const DistributedSection& section) {
   return {.silent_seconds = section.silence_seconds, .stalled_seconds = section.stall_seconds};
 }
 
-// What decides about the order of a run's steps and collective operations, as on the command line.
+// The command-line options that determine the order of a run's steps and collective operations.
 std::string words_of(const TrainingOptions& options) {
   const char* resume = options.mode == RunMode::resume      ? "always"
                        : options.mode == RunMode::automatic ? "auto"
@@ -61,7 +61,7 @@ const std::string& checked_tokenizer(const Recipe& recipe) {
   return recipe.data.tokenizer;
 }
 
-// Each process needs a micro-batch of each step.
+// Each process needs at least one micro-batch of each step.
 void require_micro_batches(const Recipe& recipe, const Communicator& host) {
   for (std::size_t phase = 0; phase < recipe.phases.size(); ++phase)
     if (const std::int64_t micro_batches = recipe.phases[phase].micro_batches_per_step;
@@ -73,7 +73,7 @@ void require_micro_batches(const Recipe& recipe, const Communicator& host) {
                       phase, micro_batches, host.world_size(), recipe.dlrm ? "examples" : "tokens"));
 }
 
-// The first process holds the lock.
+// Process 0 holds the lock.
 std::unique_ptr<RunDirectory> open_directory(Communicator& host, const std::filesystem::path& path,
                                              RunMode mode) {
   std::unique_ptr<RunDirectory> directory;
@@ -85,7 +85,7 @@ std::unique_ptr<RunDirectory> open_directory(Communicator& host, const std::file
   return directory;
 }
 
-// The first process speaks to people, the others to a file each.
+// Process 0 logs to the terminal, the others to a file each.
 Log open_log(Communicator& host, RunDirectory& directory) {
   on_first(host, [&] {
     if (!host.alone()) directory.make_process_logs();
@@ -132,22 +132,22 @@ std::optional<FoundCheckpoint> find_checkpoint(Communicator& host, RunDirectory&
   return found;
 }
 
-// The checkpoint whose parameters the run begins with; empty: it begins with random ones.
+// The checkpoint with the run's initial parameters; empty: random ones.
 std::filesystem::path first_checkpoint(const Recipe& recipe, const std::optional<FoundCheckpoint>& found) {
   if (found) return found->path;
   if (recipe.run.initial_checkpoint.empty()) return {};
   return find_trained_model(recipe.run.initial_checkpoint).checkpoint;
 }
 
-// The recipe with the ranks that its layers have in that checkpoint.
+// The recipe with its layers' ranks in that checkpoint.
 Recipe with_ranks(Recipe recipe, const std::optional<FoundCheckpoint>& found) {
   if (const std::filesystem::path file = first_checkpoint(recipe, found); !file.empty())
     take_ranks(recipe, CheckpointReader(file), found ? RanksOf::resumed : RanksOf::begun_with);
   return recipe;
 }
 
-// With the checkpoint that the run begins with, which must have been trained with it: what the model is like
-// follows from both, and is no fault of the recipe's where they do not fit.
+// The run's initial checkpoint, if any, must have been trained with the tokenizer: the model depends on both,
+// and the recipe is not at fault if they do not fit.
 data::Tokenizer tokenizer_of(Communicator& host, const Recipe& recipe,
                              const std::optional<FoundCheckpoint>& found) {
   const std::string& file = checked_tokenizer(recipe);
@@ -167,7 +167,7 @@ void require_same_start(Communicator& host, const Recipe& recipe,
       host, {{found ? "run.output" : "run.initial_checkpoint", start.path().string(), start.fingerprint()}});
 }
 
-// Each process of a machine has a GPU of its own: that of its number, or the only one that it sees.
+// Each process of a machine has its own GPU: the one with its number, or the only one it sees.
 std::string own_device(const std::string& device, Communicator& host) {
   if (host.alone() || device == "cpu") return device;
   const int gpus = cuda_device_count();
@@ -239,7 +239,8 @@ std::unique_ptr<EncoderTask> make_encoder_task(const RunSetup& setup, const Enco
   return task;
 }
 
-// From the root, since the run may be resumed from another folder. Machines of a job may have other roots.
+// Makes paths absolute, since the run may be resumed from another folder. Machines of a job may have
+// different roots.
 void root_data_paths(Recipe& recipe) {
   const auto root = [](std::string& path) {
     if (!path.empty()) path = storage::from_root(path).lexically_normal().string();
@@ -265,7 +266,7 @@ const EncoderForm& RunSetup::set_encoder() {
   return made;
 }
 
-// What the model is like, its data decide; from now on the recipe says it.
+// The data determine the model; from now on the recipe contains it.
 void RunSetup::set_click_model() {
   require_click_keys(recipe);
   auto clicks = std::make_unique<ClickTask>(recipe.data);
@@ -283,17 +284,17 @@ void RunSetup::set_click_model() {
 
 RunSetup::RunSetup(const Recipe& given, const TrainingOptions& given_options) : options(given_options) {
   if (given.run.use_older_checkpoint) options.resume = ResumeMode::newest_valid;
-  // 1. Whether all processes were started for the same run.
+  // 1. All processes were started for the same run.
   host = options.communicator != nullptr ? options.communicator : &one_process();
   host->set_patience(patience_of(given.distributed));
   require_same_recipe(*host, given);
   require_same_command(*host, words_of(options));
   require_micro_batches(given, *host);
-  // 2. The run's directory, which the first process locks, and where each of the others has its log.
+  // 2. The run's directory, which process 0 locks and where the others have their logs.
   directory = open_directory(*host, checked_output(given), options.mode);
   log = open_log(*host, *directory);
   if (log) options.output = log.get();
-  // 3. The checkpoint to go on from, as the first process has found it.
+  // 3. The checkpoint to resume from, as found by process 0.
   found = find_checkpoint(*host, *directory, options);
   recipe = with_ranks(options.finetune ? resolve_task(given) : given, found);
   asked_ranks = given.tensorized.ranks;

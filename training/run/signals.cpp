@@ -15,7 +15,7 @@ std::atomic<int> received = 0;
 std::atomic<bool> begun = false, ending = false, silent = false;
 bool exists = false, takes_hangup = false;
 
-// Under nohup, the run is to outlive its terminal.
+// Under nohup, the run must outlive its terminal.
 bool is_ignored(int number) {
   struct sigaction action {};
   return sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
@@ -31,7 +31,7 @@ sigset_t stop_signals() {
   return set;
 }
 
-// As if nobody had waited for it.
+// Ends the process as the signal does by default.
 [[noreturn]] void end_by(int number) {
   const sigset_t set = stop_signals();
   std::signal(number, SIG_DFL);
@@ -40,7 +40,7 @@ sigset_t stop_signals() {
   _exit(128 + number);
 }
 
-// What comes sooner after the first signal was no second thought of a person: `timeout` sends its signal to
+// Signals that follow the first one sooner were not sent by a user on purpose: `timeout` sends its signal to
 // its child and then to the whole group.
 constexpr std::chrono::milliseconds same_request(500);
 
@@ -53,9 +53,9 @@ void watch() {
     if (sigwait(&set, &number) != 0) continue;
     if (ending) return;
     if (!begun) end_by(number);
-    // A terminal that closes sends SIGHUP itself, and so does its shell: the second one says nothing new.
+    // A closing terminal sends SIGHUP, and so does its shell: the second one adds nothing.
     if (received != 0 && number == SIGHUP) continue;
-    // Nor does what a service manager sends along with it.
+    // The same holds for signals that a service manager sends along with it.
     if (received == SIGHUP) {
       received = number;
       continue;
@@ -86,7 +86,8 @@ StopSignals::~StopSignals() {
   ending = true;
   pthread_kill(watcher_.native_handle(), SIGINT);  // which it waits for
   watcher_.join();
-  // What came meanwhile asks for what has happened. It must not end the process once it is let through.
+  // Signals that arrived meanwhile request what has already happened. They must not end the process when
+  // unblocked.
   const sigset_t set = stop_signals();
   const timespec none{};
   while (sigtimedwait(&set, nullptr, &none) > 0) {

@@ -5,26 +5,26 @@
 
 namespace comera {
 
-// SIGINT, SIGTERM, SIGUSR1 (which mpirun hands on to the processes it started) and SIGHUP (the terminal was
-// closed) as requests to stop at the next good moment: the training run then saves and stops. A second signal
-// ends the process at once, but for SIGHUP, which comes twice when a terminal is closed. Until begin(), the
-// first one does. A SIGHUP that is ignored when this is made, as under nohup, stays ignored. SIGQUIT keeps
-// its meaning: the process ends at once, with a core dump, and nothing is saved.
+// Turns SIGINT, SIGTERM, SIGUSR1 (which mpirun forwards to its processes) and SIGHUP (the terminal was
+// closed) into requests to stop at the next suitable moment: the training run then saves and stops. A second
+// signal ends the process at once, except SIGHUP, which comes twice when a terminal is closed. Before
+// begin(), the first signal does so. A SIGHUP that is ignored at construction, as under nohup, stays ignored.
+// SIGQUIT keeps its meaning: the process ends at once, with a core dump, and nothing is saved.
 //
-// No thread that computes may run a signal's handler: oneDNN's generated kernels use a workspace on the heap
-// as their stack, and the kernel would write the signal's frame into the heap below it. Therefore these
-// signals are blocked in the thread that makes this object, and in all threads that are made after it, and a
-// thread of its own waits for them. To be made before any other thread; at most one at a time; to be
-// destroyed by the thread that made it.
+// Signal handlers must not run on compute threads: oneDNN's generated kernels use a workspace on the heap as
+// their stack, and the kernel would write the signal's frame into the heap below it. Therefore these signals
+// are blocked in the constructing thread, and in all threads created later, and a dedicated thread waits for
+// them. Construct it before any other thread; at most one at a time; destroy it in the thread that
+// constructed it.
 class StopSignals {
  public:
   StopSignals();
-  ~StopSignals();  // restores what was there before
+  ~StopSignals();  // restores the previous handling
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
   void begin();
-  // Says nothing when a signal comes: another process of the job does.
+  // Prints nothing when a signal comes, because another process of the job does.
   void silence();
   bool requested() const { return number() != 0; }
   // SIGINT, SIGTERM, SIGUSR1, SIGHUP, or 0.

@@ -83,7 +83,7 @@ void TrainingRun::say_place() const {
                     here, host.local_processes()));
 }
 
-// The ranks that layers began with: what adaptation has made of them is in the checkpoints.
+// The initial ranks of the layers: the checkpoints contain the adapted ranks.
 Recipe TrainingRun::recipe_to_keep() const {
   Recipe kept = setup_.recipe;
   if (state_.step == 0) return kept;
@@ -93,14 +93,14 @@ Recipe TrainingRun::recipe_to_keep() const {
   try {
     kept.tensorized.ranks = load_recipe(setup_.directory->recipe(), {}).tensorized.ranks;
   } catch (const Error&) {
-    // It is not what this program wrote, and is written anew.
+    // It was not written by this program, and is replaced.
   }
   return kept;
 }
 
-// The tokenizer or what else encoded the data too, so that the run stays usable without the corpus, and
-// first, since a recipe makes the folder a run's. A resumed run may have lost them, or have another recipe
-// now.
+// The tokenizer or another encoding of the data too, so that the run stays usable without the corpus. It is
+// written first, since a recipe makes the folder a run's. A resumed run may have lost them, or have another
+// recipe now.
 void TrainingRun::write_files() {
   setup_.task->write_encoding(*setup_.directory);
   setup_.directory->write_recipe(to_toml(recipe_to_keep()));

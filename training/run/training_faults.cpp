@@ -1,5 +1,5 @@
-// What a training run saves, and what it does where it cannot go on: steps that are not finite, models that
-// hold such numbers, and encoders that have lost every attention.
+// What a training run saves, and how it handles faults: non-finite steps, models with non-finite values, and
+// encoders that have lost all attention.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -9,8 +9,8 @@
 
 namespace comera {
 
-// What is saved is finite, whatever the steps before found in their losses and gradients: an update can
-// overflow by itself, and a number that no batch has read since is seen by no step.
+// Only finite models are saved, whatever losses and gradients the earlier steps had: an update alone can
+// overflow, and no step notices a value that no batch has read since.
 void TrainingRun::save() {
   const std::string broken = on_first(job_.host(), [this] { return nonfinite_numbers(*engine_); });
   if (!broken.empty())
@@ -28,8 +28,8 @@ void TrainingRun::save_aside(const std::filesystem::path& file) {
   checkpoints_.save_aside(file, [this](CheckpointWriter& writer) { write(writer); });
 }
 
-// Where the row is full, the run stops before this step, which is done again when the run is resumed with
-// other settings.
+// If there are too many consecutive skipped steps, the run stops before this step, which is repeated when the
+// run is resumed with other settings.
 void TrainingRun::skip_step(const data::LoaderPosition& before) {
   const std::int64_t step = state_.step + 1;
   if (const std::string broken = nonfinite_parameter(engine_->model().parameters()); !broken.empty())
@@ -56,7 +56,7 @@ void TrainingRun::stop_on_nonfinite(const data::LoaderPosition& before) {
           ? fmt::format("step {} was not finite, first in {}; the model before that step", end, first)
           : fmt::format("steps {} to {} were not finite, first in {}; the model, which they did not change,",
                         begin, end, first);
-  if (begin == end) state_.first_nonfinite.clear();  // the checkpoint stands before the step
+  if (begin == end) state_.first_nonfinite.clear();  // the checkpoint is from before the step
   phase_->loader->seek(before);
   if (!checkpoints_.has(state_.step)) save();
   throw_error(fmt::format(
@@ -65,7 +65,7 @@ void TrainingRun::stop_on_nonfinite(const data::LoaderPosition& before) {
       what, checkpoints_.last().string(), rate_key(), begin - 1));
 }
 
-// No later step can help a model that is broken itself, and it takes no good checkpoint's place.
+// No later step can repair a model with non-finite values, and it must not replace a good checkpoint.
 void TrainingRun::refuse_nonfinite(const std::string& reason) {
   const std::filesystem::path aside = setup_.directory->nonfinite();
   save_aside(aside);
@@ -77,7 +77,7 @@ void TrainingRun::refuse_nonfinite(const std::string& reason) {
   throw_error(fmt::format("{}; the model is kept as {}, {}", reason, aside.string(), instead));
 }
 
-// A network without any way from its input to its output is no result.
+// Rejects disconnected networks: a model needs a path from its input to its output.
 void TrainingRun::refuse_collapsed(const std::string& what) {
   if (!ranks_.collapsed(engine_->model())) return;
   std::string kept;
@@ -94,7 +94,7 @@ void TrainingRun::refuse_collapsed(const std::string& what) {
   throw_error(fmt::format("{} {}{}; {} and {}", what, setup_.form->disconnected(), kept, advice, then));
 }
 
-// What was best at another size is not a model of the target size.
+// The best model of another size does not count for the target size.
 void TrainingRun::set_best_aside() {
   const std::int64_t before = state_.phase - 1;
   const std::string kept = on_first(

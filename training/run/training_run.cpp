@@ -76,7 +76,7 @@ TrainingOutcome TrainingRun::train() {
   Stopwatch watch(state_.units);
   std::optional<Evaluation> evaluation;
   open_phase();
-  // What a stop interrupted.
+  // Repeats what a stop interrupted.
   if (state_.phase_step > 0 && evaluation_due() && (evaluation = evaluate(true))) save();
   while (!finished() && !stop_here()) {
     if (phase_done()) {
@@ -102,7 +102,7 @@ TrainingOutcome TrainingRun::train() {
     if (setup_.options.after_step) setup_.options.after_step(state_.step);
   }
   if (!checkpoints_.has(state_.step)) save();
-  // A run that had ended before: its metrics have the line already.
+  // For a run that had finished before: its metrics have the line already.
   if (finished() && setup_.task->evaluates() && state_.evaluated_step == state_.step && !evaluation)
     evaluation = evaluate(false);
   TrainingOutcome outcome = this->outcome();
@@ -130,7 +130,7 @@ void TrainingRun::open_phase() {
   engine_->set_micro_batches(*setup_.task->micro_batches(phase_of(state_.phase)));
 }
 
-// One step: this process's micro-batches, the sums over all, the update, and what dies by it.
+// One step: this process's micro-batches, the sums over all processes, the update, and pruning.
 void TrainingRun::step() {
   const Recipe& recipe = setup_.recipe;
   const data::LoaderPosition before = phase_->loader->position();
@@ -148,7 +148,7 @@ void TrainingRun::step() {
     own.targets += static_cast<double>(batch.targets);
     own.units += batch.units;
   }
-  own.save = job_.first() && checkpoints_.due();  // by one clock
+  own.save = job_.first() && checkpoints_.due();  // by the clock of process 0
   own.waited_ms = engine_->waited_ms();
   const auto now = std::chrono::steady_clock::now();
   own.seconds = std::chrono::duration<double>(now - accounted_).count();
@@ -172,7 +172,7 @@ void TrainingRun::step() {
   if (merge_due()) engine_->merge_adapters();
 }
 
-// Phases end when their time does, and what goes by steps, rates and targets of ranks, goes by it too.
+// Phases end by time, so everything that depends on steps (rates and rank targets) follows time too.
 void TrainingRun::take_time(double seconds) {
   if (!plan_.timed()) return;
   state_.seconds += seconds;
@@ -183,7 +183,7 @@ void TrainingRun::take_time(double seconds) {
   progress_->set_total(plan_.total());
 }
 
-// Counted in steps, as evaluations are, so that those that fall on a merge do so after skipped steps too.
+// Counted in steps, like evaluations, so that evaluations coincide with merges even after skipped steps.
 bool TrainingRun::merge_due() const {
   const auto& lte = setup_.recipe.lte;
   return lte && (divides(lte->merge_steps, state_.step) || phase_done());
@@ -194,7 +194,7 @@ void TrainingRun::log_step(const Speed& speed) {
       step_metrics(section(), phase_->rate_factor, *engine_, *setup_.form, *setup_.task, state_, speed);
   ranks_.add_metrics(line);
   const std::optional<Job::Waiting> waiting = job_.take_waiting();
-  // A GPU waits by itself, unseen by the host.
+  // A GPU waits on its own, invisible to the host.
   if (waiting && setup_.processor->allocator.device().kind == DeviceKind::cpu)
     line["waiting_ms"] = {{"sums", waiting->sums}, {"processes", waiting->processes}};
   write_metrics(state_.step, line);
@@ -206,7 +206,7 @@ void TrainingRun::compact() {
   const auto remake = [this] {
     Allocator& allocator = engine_->allocator();
     engine_.reset();
-    model_.reset();  // its memory is the new one's
+    model_.reset();  // its memory is reused by the new one
     allocator.reset_peaks();
     make_engine();
   };

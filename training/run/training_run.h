@@ -24,24 +24,24 @@ namespace comera {
 struct TrainingOutcome {
   bool finished = false;  // false: stopped early, with a checkpoint
   std::int64_t step = 0;
-  std::optional<Evaluation> evaluation;  // of the finished model, with held-out data
-  double units_per_second = 0;           // over the steps of this process
+  std::optional<Evaluation> evaluation;  // of the finished model, if there are held-out data
+  double units_per_second = 0;           // over this process's steps
   std::filesystem::path checkpoint;
-  std::filesystem::path best;  // of a task with evaluation: the checkpoint with the best score
+  std::filesystem::path best;  // for a task with evaluation: the checkpoint with the best score
   double best_score = 0;
   std::int64_t best_step = 0;
-  std::int64_t skipped = 0;  // steps of the whole run that were not finite and changed nothing
+  std::int64_t skipped = 0;  // non-finite steps of the whole run, which changed nothing
 };
 
-// Where a run stands.
+// Training progress, for display.
 struct RunPlace {
-  std::string phase;     // its name
+  std::string phase;     // the phase's name
   double work_left = 0;  // in steps of that phase
 };
 
-// Pretraining or fine-tuning as a recipe says: phases of steps, evaluation, metrics, checkpoints, and
-// resuming to the bit. In a job of several processes each has its share of every step's micro-batches, and
-// all have the same model; only the first one writes the run's files.
+// Pretraining or fine-tuning according to a recipe: phases of steps, evaluation, metrics, checkpoints, and
+// bit-exact resume. In a job of several processes, each runs its share of every step's micro-batches, and all
+// have the same model; only process 0 writes the run's files.
 class TrainingRun {
  public:
   TrainingRun(const Recipe& recipe, const TrainingOptions& options);
@@ -56,7 +56,7 @@ class TrainingRun {
   const ModelForm& form() const { return *setup_.form; }
   std::int64_t total_steps() const { return plan_.total(); }
   RunPlace place() const { return {section().name, plan_.work_left(state_.phase, state_.phase_step)}; }
-  // Whether it goes on from a checkpoint of its own.
+  // Whether it continues from one of its checkpoints.
   bool resumed() const { return setup_.found.has_value(); }
   // Whether there is nothing left to do.
   bool finished() const { return phase_done() && state_.phase + 1 == plan_.phases(); }
@@ -98,7 +98,7 @@ class TrainingRun {
   void log_line(const std::string& line) const;
   void write_metrics(std::int64_t step, const Json& line);
 
-  // training_faults.cpp: saving, and what must not happen.
+  // training_faults.cpp: saving, and handling of faults.
   void save();
   void write(CheckpointWriter& writer);
   void save_aside(const std::filesystem::path& file);
@@ -120,12 +120,12 @@ class TrainingRun {
   PhasePlan plan_;
   RunState state_;
   RankStages ranks_;
-  std::optional<DataPlace> place_;  // to seek to when the phase is opened
+  std::optional<DataPlace> place_;  // where to seek when the phase is opened
   std::unique_ptr<MetricsWriter> metrics_;
   std::unique_ptr<Phase> phase_;
   std::unique_ptr<ProgressBar> progress_;
-  std::chrono::steady_clock::time_point accounted_;  // until when a timed run's time is in state_
-  bool save_agreed_ = false;  // the first process wants the step that is done to be saved
+  std::chrono::steady_clock::time_point accounted_;  // training time up to here is in state_
+  bool save_agreed_ = false;  // process 0 has requested a checkpoint of the completed step
 };
 
 }  // namespace comera

@@ -47,7 +47,7 @@ void StepEngine::clear_results() {
 
 const StepResults& StepEngine::results() {
   if (fetched_) return host_results_;
-  // First, since copying into the host's memory waits for the stream without looking after the processes.
+  // First, because copying to host memory waits for the stream without watching the other processes.
   if (communicator_ != nullptr) communicator_->wait(stream_);
   allocator().download(&host_results_, results_.data(), sizeof host_results_, stream_);
   allocator().synchronize(stream_);
@@ -79,7 +79,7 @@ Arena::Plan StepEngine::plan_for(const MicroBatch& micro_batch) const {
   return measuring.peak();
 }
 
-// The plan by kind, what is left for it, and what would fit.
+// The plan by kind, the available memory, and what would fit.
 std::string StepEngine::does_not_fit(const PackLayout& micro_batches, const Arena::Plan& plan) const {
   const auto mebibytes = [](std::size_t bytes) { return static_cast<double>(bytes) / 1048576; };
   const auto in_use = [&](MemoryKind kind) { return mebibytes(allocator().use(kind).current); };
@@ -90,10 +90,10 @@ std::string StepEngine::does_not_fit(const PackLayout& micro_batches, const Aren
       micro_batches.text(), mebibytes(plan.total), mebibytes(plan.saved), mebibytes(plan.scratch),
       mebibytes(available), in_use(MemoryKind::parameters), in_use(MemoryKind::gradients),
       in_use(MemoryKind::optimizer));
-  available -= available / 64;  // what is lost between blocks
+  available -= available / 64;  // reserve for fragmentation
   return needs + micro_batches.how_to_fit([&](const PackLayout& smaller) {
     const std::unique_ptr<MicroBatch> micro_batch = smaller.measuring(allocator().device());
-    // The micro-batch's place, and two batches on their way to it.
+    // Memory for the micro-batch, and for two batches being uploaded.
     return plan_for(*micro_batch).total + smaller.bytes() + 2 * micro_batch->block_bytes() <= available;
   });
 }
@@ -211,7 +211,7 @@ void StepEngine::apply(std::int64_t update, double targets, const StepRates& lea
 
 void StepEngine::refresh_optimizer(std::int64_t update) {
   if (!optimizer_->refreshes(update)) return;
-  // A step that will be skipped changes nothing.
+  // A skipped step changes nothing.
   optimizer_->measure(*context_, inputs_.tensor({sizeof(StepInputs)}, DType::uint8),
                       results_.tensor({sizeof(StepResults)}, DType::uint8));
   fetched_ = false;

@@ -16,20 +16,20 @@
 
 namespace comera {
 
-// What changes from step to step of a phase that compresses: see StepInputs.
+// The values that change from step to step in a compressing phase: see StepInputs.
 struct RankStep {
   double target = 0;
   double urgency = 1;
 };
 
-// A model's optimizer and all memory of a step, and the graphs of a phase: `micro` (forward, loss,
-// backward and accumulation of one micro-batch), the same for this process's last micro-batch of a step,
-// which sums over all processes on the way, and `apply` (norm, clipping, optimizer).
+// A model's optimizer, all memory of a step, and the graphs of a phase: `micro` (forward, loss, backward and
+// accumulation of one micro-batch), a variant for this process's last micro-batch of a step, which also sums
+// over all processes, and `apply` (norm, clipping, optimizer).
 class StepEngine {
  public:
   // The model must be in the processor's memory, with gradients, and outlive this.
   StepEngine(Trainable& model, const OptimizerOptions& optimizer, const Processor& processor);
-  // Only to evaluate: without an optimizer, and the model needs no gradients.
+  // For evaluation only: without an optimizer, and the model needs no gradients.
   StepEngine(Trainable& model, const Processor& processor);
   ~StepEngine();
   StepEngine(const StepEngine&) = delete;
@@ -39,52 +39,51 @@ class StepEngine {
   const Processor& processor() const { return processor_; }
   Allocator& allocator() const { return processor_.allocator; }
   const Optimizer& optimizer() const { return *optimizer_; }
-  // What is kept beside parameters from step to step: the optimizer's, and how important entries of gates
-  // are.
+  // The state kept between steps besides parameters: the optimizer's, and the importance of gate entries.
   std::vector<ParameterState> states() const;
 
-  // From now on this is one of several processes, and sums gradients in buckets of so many bytes. Before
-  // set_micro_batches(). The communicator must outlive this.
+  // From now on this is one of several processes, and sums gradients in buckets of `bucket_bytes`. Called
+  // before set_micro_batches(). The communicator must outlive this.
   void join(Communicator& communicator, std::int64_t bucket_bytes);
-  // Milliseconds that the host has waited for other processes behind its last micro-batch. Where a GPU waits
-  // instead it is of no meaning.
+  // Milliseconds that the host has waited for other processes after its last micro-batch. Meaningless if a
+  // GPU waits instead.
   double waited_ms() const { return waited_ms_; }
 
-  // From now on apply() also descends the objective of a stage and prunes; or no longer does. Before
-  // set_micro_batches(), which remakes the graphs.
-  // kept: layers of which every bond keeps at least rank 1, beside those of which it always does.
+  // From now on apply() also descends the objective of a stage and prunes, or no longer does. Called before
+  // set_micro_batches(), which rebuilds the graphs.
+  // kept: further layers whose bonds all keep at least rank 1.
   void adapt_ranks(const RankUnits& units, const RankStageOptions& options,
                    const std::vector<std::string>& kept);
   void keep_ranks() { ranks_.reset(); }
   const RankAdaptation* ranks() const { return ranks_ ? &*ranks_ : nullptr; }
 
-  // The micro-batches of a new phase: measures a step without computing anything, then allocates just that.
-  // OutOfMemory says what would fit, where the device tells how much memory it has left.
+  // The micro-batches of a new phase: measures a step without computing anything, then allocates exactly
+  // that. OutOfMemory says what would fit, if the device reports its free memory.
   void set_micro_batches(const PackLayout& micro_batches);
 
-  // Sends a batch to the device, which may still work with the one before. Throws Error if the block is not
-  // one of the phase's micro-batches.
+  // Uploads a batch to the device, which may still be working on the previous one. Throws Error if the block
+  // is not one of the phase's micro-batches.
   void load(std::span<const std::byte> block);
-  // One micro-batch of a training step: gradients, loss and counts are added. `last`: then they are summed
-  // over all processes, and so are the largest magnitudes that 8-bit scales follow from.
+  // One micro-batch of a training step: adds gradients, loss and counts. `last`: then sums them over all
+  // processes, together with the largest magnitudes for 8-bit scales.
   void micro(const DropoutKey& key, bool last = true);
   // The end of a step, with `targets` in the global batch.
   void apply(std::int64_t update, double targets, const StepRates& learning_rates, double max_norm,
              const RankStep& rank_step = {});
-  // Before apply() of that update, which does it by itself: Optimizer::refresh().
+  // Optimizer::refresh(), before apply() of that update; apply() also calls it.
   void refresh_optimizer(std::int64_t update);
-  // Between the updates of a model with adapters: Trainable::merge_adapters().
+  // Trainable::merge_adapters(), between updates of a model with adapters.
   void merge_adapters();
-  // One micro-batch without dropout and gradients: loss and counts are added.
+  // One micro-batch without dropout and gradients: adds loss and counts.
   void evaluate();
 
-  // Of the micro-batches and apply() since clear_results(): waits for the device.
+  // Results of the micro-batches and apply() since clear_results(). Waits for the device.
   const StepResults& results();
   void clear_results();
 
-  // Of the phase: what it holds, beside the batch that was loaded, is its own matter.
+  // The phase's micro-batch. It owns its contents, apart from the loaded batch.
   const MicroBatch& micro_batch() const { return *micro_batch_; }
-  // Bytes: what backward needs, and scratch beside it.
+  // Bytes needed for backward, and additional scratch.
   const Arena::Plan& arena_plan() const { return plan_; }
 
  private:
@@ -98,22 +97,22 @@ class StepEngine {
 
   Processor processor_;
   Trainable& model_;
-  std::unique_ptr<Optimizer> optimizer_;      // null: only to evaluate
-  std::optional<GateImportance> importance_;  // of a model with tensor trains that is trained
+  std::unique_ptr<Optimizer> optimizer_;      // null: evaluation only
+  std::optional<GateImportance> importance_;  // for a trained model with tensor trains
   std::optional<RankAdaptation> ranks_;
   Stream stream_;
   Buffer inputs_, results_;
-  StepInputs host_inputs_;  // what inputs_ and results_ hold on the device
+  StepInputs host_inputs_;  // the content of inputs_ and results_ on the device
   StepResults host_results_;
-  bool fetched_ = false;  // host_results_ is what results_ holds
+  bool fetched_ = false;  // host_results_ equals results_
   std::unique_ptr<Feed> inputs_feed_, results_feed_, micro_batch_feed_;
-  Arena::Plan plan_;  // of the arena, which micro-batches with less in them do not fill
+  Arena::Plan plan_;  // of the arena; smaller micro-batches do not fill it
   std::optional<Arena> arena_;
   std::optional<Context> context_;
   std::unique_ptr<MicroBatch> micro_batch_;
-  Communicator* communicator_ = nullptr;  // null: alone
+  Communicator* communicator_ = nullptr;  // null: single process
   std::optional<GradientSum> gradient_sum_;
-  bool summing_ = false;  // gradients that become ready are this process's of the step
+  bool summing_ = false;  // gradients that become ready are this process's final ones of the step
   double waited_ms_ = 0;
   Graph micro_, last_, apply_, merge_, evaluate_;
 };

@@ -18,7 +18,7 @@ Recipe of_click_model(Recipe recipe, const std::filesystem::path& checkpoint) {
   return recipe;
 }
 
-// Where a run has it.
+// The encoding file in a run's folder.
 std::filesystem::path encoding_beside(const std::filesystem::path& checkpoint) {
   const std::filesystem::path folder = storage::from_root(checkpoint).parent_path();
   for (const std::filesystem::path& place : {folder, folder.parent_path()})

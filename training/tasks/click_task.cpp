@@ -97,7 +97,7 @@ std::optional<data::ClickScores> score_clicks(StepEngine& engine, const data::Cl
   const std::int64_t size = options.capacity.examples;
   const std::int64_t rows =
       most_micro_batches > 0 ? std::min(most_micro_batches * size, examples.rows()) : examples.rows();
-  // Other processes' are 0. The last: whether to stop.
+  // Other processes' entries are 0. The last one: whether to stop.
   std::vector<double> answers(static_cast<std::size_t>(2 * rows + 1));
   const std::span<double> logits(answers.data(), static_cast<std::size_t>(rows));
   const std::span<double> labels(answers.data() + rows, static_cast<std::size_t>(rows));

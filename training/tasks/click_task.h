@@ -11,13 +11,13 @@
 
 namespace comera {
 
-// Clicks of encoded logs: whether there is one is what a click model learns to predict.
+// Click prediction on encoded logs: the model learns whether an example was clicked.
 class ClickTask final : public TrainingTask {
  public:
   // Opens the shards of data.train and data.validation. Error if they were not made with the same encoding.
   explicit ClickTask(const DataSection& data);
 
-  // What the model needs to know of the examples.
+  // The properties of the examples that the model depends on.
   const data::ClickShardInfo& info() const { return train_.info(); }
 
   // From now on it is for the model of this form, which must outlive it.
@@ -50,13 +50,13 @@ class ClickTask final : public TrainingTask {
   const DlrmForm* form_ = nullptr;
   std::string folder_, held_out_folder_;
   data::ClickShardSet train_;
-  std::unique_ptr<data::ClickShardSet> held_out_;  // null without
+  std::unique_ptr<data::ClickShardSet> held_out_;  // null without validation data
   DataOrder order_;
 };
 
-// The scores of the engine's model on examples, in micro-batches of its size; with `most_micro_batches`, on
-// so many micro-batches of them, drawn at random. The processes share the micro-batches, and all get the
-// whole's result. Nothing if `stop` asks for an end.
+// Scores the engine's model on examples, in micro-batches of the engine's size; with `most_micro_batches`, on
+// that many, drawn at random. The processes share the micro-batches, and each gets the overall result.
+// Nothing if `stop` requests a stop.
 std::optional<data::ClickScores> score_clicks(StepEngine& engine, const data::ClickShardSet& examples,
                                               const data::ClickLoaderOptions& micro_batches,
                                               std::int64_t most_micro_batches,

@@ -70,11 +70,11 @@ data::LoaderOptions loader_options(const Recipe& recipe, std::int64_t phase, con
   const PhaseSection& section = recipe.phases[phase];
   data::LoaderOptions options;
   options.masking = task.masking();
-  // There is room for the targets of training, and for those of evaluation where there is one.
+  // The capacity suffices for the targets of training, and of evaluation if there is one.
   const double evaluated = task.evaluates() ? options.masking.probability : 0;
   options.masking.probability = section.mask_probability.value_or(options.masking.probability);
   const double share = std::max(options.masking.probability, evaluated);
-  // Targets that come in words vary more in number.
+  // The number of targets varies more when whole words are masked.
   options.capacity = data::capacity_for(section.tokens_per_micro_batch, section.length, share,
                                         model.config().vocabulary, options.masking.words ? 4 : 1);
   if (section.sequences_per_micro_batch > 0) options.capacity.sequences = section.sequences_per_micro_batch;

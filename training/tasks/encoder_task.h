@@ -8,7 +8,7 @@
 
 namespace comera {
 
-// What an encoder learns from: sequences of tokens.
+// A training task of an encoder, whose examples are sequences of tokens.
 class EncoderTask : public TrainingTask {
  public:
   using TrainingTask::evaluate;
@@ -18,12 +18,12 @@ class EncoderTask : public TrainingTask {
 
   // The training data as sequences of up to `length` tokens.
   virtual std::unique_ptr<data::SampleSource> samples(std::int64_t length) const = 0;
-  // Of held-out data, and of training data in a phase without a share of its own.
+  // For held-out data, and for training data in phases without their own share of masks.
   virtual data::MaskingOptions masking() const = 0;
-  // What the gradient's sum is divided by.
+  // The divisor of the summed gradient.
   virtual std::int64_t targets(const data::Batch& batch) const = 0;
-  // Of the engine's model, on held-out data; with `most_micro_batches`, on so many micro-batches of it (0:
-  // all). Nothing if `stop` asks for an end. The processes share the micro-batches, and all get the whole's
+  // Evaluates the engine's model on held-out data; with `most_micro_batches`, on that many micro-batches (0:
+  // all). Nothing if `stop` requests a stop. The processes share the micro-batches, and each gets the overall
   // result.
   virtual std::optional<Evaluation> evaluate(StepEngine& engine, const Model& model,
                                              const data::LoaderOptions& options,
@@ -51,8 +51,8 @@ class EncoderTask : public TrainingTask {
   const EncoderForm* form_ = nullptr;
 };
 
-// The micro-batches of a phase for one process alone. The model gives its vocabulary and the rows of its
-// embedding's right half.
+// The micro-batches of a phase for a single process. The model determines the vocabulary and the right rows
+// of its embedding.
 data::LoaderOptions loader_options(const Recipe& recipe, std::int64_t phase, const EncoderTask& task,
                                    const Model& model);
 

@@ -26,7 +26,7 @@ double mean_of(const std::vector<double>& values) {
   return sum / static_cast<double>(values.size());
 }
 
-// Keys that do not decide about results.
+// Keys that do not affect results.
 bool is_of_place(const std::string& key) {
   for (const char* name : {"run.output", "run.device", "run.threads", "run.initial_checkpoint", "run.graphs",
                            "run.log_interval", "run.checkpoint_minutes", "run.keep_checkpoints",
@@ -40,13 +40,13 @@ std::string percent(const MeanAndDeviation& value, bool several) {
                  : fmt::format("{:.1f}", 100 * value.mean);
 }
 
-// "accuracy", or "accuracy mismatched" where there are several sets.
+// "accuracy", or "accuracy mismatched" if there are several sets.
 std::string name_of(const data::GlueNumber& number) {
   const std::string_view metric = data::name_of(number.metric);
   return number.set == "dev" ? std::string(metric) : fmt::format("{} {}", metric, number.set.substr(4));
 }
 
-// What a fine-tuning was done with, in a few words.
+// The settings of a fine-tuning run, in a few words.
 std::string settings_of(const GlueResult& result) {
   const PhaseSection& phase = result.recipe.phases.at(0);
   return fmt::format("{}, {}, {} tokens a step, {} steps", name_of(result.recipe.optim.kind),

@@ -11,16 +11,15 @@
 
 namespace comera {
 
-// What one fine-tuning on a GLUE task has come to.
+// The result of one fine-tuning run on a GLUE task.
 struct GlueResult {
   std::string task;
   std::int64_t seed = 0;
-  std::vector<double> numbers;  // of the best model: those of data::glue_numbers(task), in their order
+  std::vector<double> numbers;  // of the best model: those of data::glue_numbers(task), in that order
   std::int64_t best_step = 0, steps = 0;
   std::int64_t examples = 0;  // of the validation sets
-  std::string data =
-      {};         // a fingerprint of the files that it was trained and scored on; empty: an older result
-  Recipe recipe;  // resolved
+  std::string data = {};      // a fingerprint of the training and validation files; empty: an older result
+  Recipe recipe;              // resolved
 
   double score() const;  // the mean of the numbers
 };
@@ -30,32 +29,32 @@ void write_result(const std::filesystem::path& run, const GlueResult& result);
 bool has_result(const std::filesystem::path& run);
 GlueResult read_result(const std::filesystem::path& run);
 
-// One table is of one setting and of one set of data: UsageError if the run's result is of another recipe,
-// but for where the run lies and what it runs on, or of other data.
+// One table covers one set of settings and one data set: UsageError if the run's result has other data or
+// another recipe, ignoring where the run lies and what it runs on.
 void require_settings(const std::filesystem::path& run, const GlueResult& result, const Recipe& recipe,
                       const std::string& data);
 
-// Of files' contents.
+// A fingerprint of the files' contents.
 std::string fingerprint_of_files(const std::vector<std::filesystem::path>& files);
 
-// Several seeds of one number.
+// Statistics of one score over several seeds.
 struct MeanAndDeviation {
   double mean = 0;
-  double deviation = 0;  // of a sample (n - 1); 0 for one seed
+  double deviation = 0;  // sample standard deviation (n - 1); 0 for one seed
 };
 MeanAndDeviation mean_and_deviation(const std::vector<double>& values);
 
-// The benchmark so far, in the order of data::glue_tasks_by_size().
+// The benchmark results so far, in the order of data::glue_tasks_by_size().
 class GlueTable {
  public:
   void add(const GlueResult& result) { results_.push_back(result); }
   void leave_out(const std::string& task, const std::string& reason) { left_out_.emplace_back(task, reason); }
 
-  // For people: a line for each task with its numbers by their names, in percent, mean ± deviation, and the
-  // settings; then the average over tasks but WNLI; then what was left out.
+  // As readable text: a line for each task with its named scores in percent, mean ± deviation, and the
+  // settings; then the average over all tasks except WNLI; then what was left out.
   std::string text() const;
   Json json() const;
-  // Of the seed with the highest score.
+  // The result of the seed with the highest score.
   const GlueResult& best_of(const std::string& task) const;
 
  private:

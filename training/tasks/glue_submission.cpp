@@ -13,7 +13,7 @@ namespace comera {
 
 namespace {
 
-constexpr double lowest_score = 0, highest_score = 5;  // of STS-B
+constexpr double lowest_score = 0, highest_score = 5;  // for STS-B
 
 std::int64_t rows_of(const data::GlueTest& test) {
   data::LineReader lines(test.file);

@@ -7,9 +7,9 @@
 
 namespace comera {
 
-// Writes the predictions of a fine-tuned model for one test set as GLUE's server wants them: "index", which
-// counts the rows from 0, and "prediction", a label or a score. Rows that cannot be read get the first label,
-// or the middle of the scores; their number is returned. Error if an output is not finite.
+// Writes the predictions of a fine-tuned model for one test set in the format of the GLUE server: "index",
+// the row number from 0, and "prediction", a label or a score. Unreadable rows get the first label, or the
+// middle of the score range; returns their number. Error if an output is not finite.
 std::int64_t write_submission(const LoadedModel& model, const data::GlueTest& test, std::int64_t length,
                               const std::filesystem::path& file);
 

@@ -13,7 +13,7 @@
 namespace comera {
 
 namespace {
-constexpr std::int64_t evaluation_seed = 20251;  // of masks: whatever the run's seed, phase and step
+constexpr std::int64_t evaluation_seed = 20251;  // for masks: independent of the run's seed, phase and step
 const std::int64_t cache_bytes = data::LoaderOptions().cache_bytes;
 
 std::unique_ptr<data::SequenceSet> open(const std::string& folder, const char* split,
@@ -59,7 +59,7 @@ void MaskedLanguageTask::open_held_out(const data::Tokenizer& tokenizer, const E
     held_out_.push_back({folder, std::move(set), name, weight});
   };
   if (!data_.validation.empty()) return add(data_.validation, "", 0);
-  // A source without a held-out part is one that nobody wants to evaluate.
+  // A source without a held-out part is not evaluated.
   for (const DataSource& source : data_.sources)
     if (data::has_held_out(source.folder)) add(source.folder, source.name(), source.weight.value_or(0));
 }
@@ -89,7 +89,7 @@ std::vector<GivenFile> MaskedLanguageTask::inputs() const {
       inputs.push_back({key, (std::filesystem::path(folder) / file.name).string(), file.content});
   };
   if (data_.sources.empty() && train_) add("data.train", data_.train, *train_);
-  // The files of a mixture come in the order of its sources.
+  // The files of a mixture are in the order of its sources.
   if (!data_.sources.empty())
     for (const data::FileFingerprint& file : train_->files())
       inputs.push_back({"data.source", file.name, file.content});
@@ -109,7 +109,7 @@ data::MaskingOptions MaskedLanguageTask::masking() const {
           .words = words_};
 }
 
-// What one set's micro-batches add up to.
+// The sums over one set's micro-batches.
 struct MaskedLanguageTask::Sums {
   double loss = 0, targets = 0, correct = 0;
   double unigram = 0, unigram_targets = 0;

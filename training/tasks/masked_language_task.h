@@ -28,8 +28,8 @@ struct MaskedLanguageDetails {
 // Pretraining: masked tokens of shards, or of files of masked sequences.
 class MaskedLanguageTask final : public EncoderTask {
  public:
-  // Opens the shards. Error if they do not fit the tokenizer or the model. Without data.train or sources it
-  // can only evaluate, and knows no unigram baseline.
+  // Opens the shards. Error if they do not fit the tokenizer or the model. Without data.train or sources, it
+  // can only evaluate and has no unigram baseline.
   MaskedLanguageTask(const DataSection& data, const data::Tokenizer& tokenizer, const EncoderConfig& config);
 
   const char* name() const override { return "pretrain"; }
@@ -39,8 +39,7 @@ class MaskedLanguageTask final : public EncoderTask {
   std::vector<GivenFile> inputs() const override;
   std::unique_ptr<data::SampleSource> samples(std::int64_t length) const override;
   data::MaskingOptions masking() const override;
-  // UsageError if a phase has a share of masks of its own, but the training data were masked by whoever made
-  // their files.
+  // UsageError if a phase sets a mask probability although the training files already contain their masks.
   void require_masks_to_draw(const std::vector<PhaseSection>& phases) const;
   std::int64_t targets(const data::Batch& batch) const override { return batch.masked; }
   using EncoderTask::evaluate;
@@ -51,7 +50,7 @@ class MaskedLanguageTask final : public EncoderTask {
                                      const std::function<bool()>& stop, Communicator& communicator) override;
   std::string describe(const Evaluation& evaluation) const override;
   Json metrics(const Evaluation& evaluation) const override;
-  // Where the loss is still that of the unigram baseline, within `plateau` nats, after half of the steps.
+  // Advice if, after half of the steps, the loss is still within `plateau` nats of the unigram baseline.
   std::string advice(const Evaluation& evaluation, double done) const override;
   static constexpr double plateau = 0.1;
   bool keeps_best() const override { return evaluates(); }
@@ -62,10 +61,10 @@ class MaskedLanguageTask final : public EncoderTask {
     std::string folder;
     std::unique_ptr<data::SequenceSet> set;
     std::string name = {};  // of its source
-    double weight = 0;      // 0: its targets count as they are
+    double weight = 0;      // 0: its targets are not weighted
   };
   void open_held_out(const data::Tokenizer& tokenizer, const EncoderConfig& config);
-  // Of one set, as sums; nothing if `stop` asks for an end.
+  // Sums over one set; nothing if `stop` requests a stop.
   struct Sums;
   std::optional<Sums> evaluate(StepEngine& engine, const HeldOut& held_out,
                                const data::LoaderOptions& options, std::int64_t most_micro_batches,
@@ -75,10 +74,10 @@ class MaskedLanguageTask final : public EncoderTask {
   DataSection data_;
   bool learned_positions_ = false;
   std::vector<std::string> trained_on_;       // fingerprints of each source
-  std::unique_ptr<data::SequenceSet> train_;  // null without
+  std::unique_ptr<data::SequenceSet> train_;  // null without training data
   std::vector<HeldOut> held_out_;
   std::shared_ptr<const data::WordTable> words_;  // null unless whole words are masked
-  std::optional<data::UnigramModel> unigram_;     // when it is first needed
+  std::optional<data::UnigramModel> unigram_;     // created when first needed
 };
 
 }  // namespace comera

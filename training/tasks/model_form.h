@@ -19,14 +19,14 @@ class ModelForm {
  public:
   virtual ~ModelForm() = default;
 
-  // Takes the ranks that layers have in the recipe now.
+  // Takes over the current ranks of the recipe.
   virtual void follow(const Recipe& recipe) = 0;
   // In the allocator's memory, not initialised.
   virtual std::unique_ptr<Trainable> make(Allocator& allocator, bool gradients) const = 0;
   virtual ModelTensorTrains trains() const = 0;
-  // Of the same model with every layer dense.
+  // Parameters of the same model with every layer dense.
   virtual std::int64_t dense_parameters() const = 0;
-  // What is left if there is no way from its input to its output: "an encoder in which …".
+  // Describes the model without a path from its input to its output: "an encoder in which …".
   virtual std::string disconnected() const = 0;
 };
 
@@ -70,7 +70,7 @@ class DlrmForm final : public ModelForm {
   mutable const Dlrm* model_ = nullptr;
 };
 
-// Of a checkpoint's model: recipe is the checkpoint's, with the ranks that layers are to have.
+// For a checkpoint's model: recipe is the checkpoint's, with the ranks that layers are to have.
 std::unique_ptr<ModelForm> form_of(const Recipe& recipe, const CheckpointReader& checkpoint);
 
 }  // namespace comera

@@ -21,7 +21,7 @@ std::vector<data::Task::Set> sets_of(const std::vector<std::string>& files) {
     if (name.extension() == ".gz") name = name.stem();
     sets.push_back({name.stem().string(), file});
   }
-  // Scores are told apart by these names.
+  // Scores are distinguished by these names.
   std::map<std::string, int> times;
   for (const data::Task::Set& set : sets) ++times[set.name];
   for (data::Task::Set& set : sets)
@@ -35,13 +35,13 @@ std::vector<std::string> files_of(const std::vector<data::Task::Set>& sets) {
   return files;
 }
 
-// Labels are read without the spaces around them.
+// Labels are read without surrounding spaces.
 bool has_spaces_around(const std::string& label) {
   constexpr std::string_view spaces = " \t\r";
   return spaces.find(label.front()) != spaces.npos || spaces.find(label.back()) != spaces.npos;
 }
 
-// The classes that a recipe names, if it does.
+// Checks the classes that a recipe names, if any.
 void check_labels(const std::vector<std::string>& labels) {
   if (labels.size() == 1)
     throw UsageError(fmt::format(
@@ -60,7 +60,7 @@ void check_labels(const std::vector<std::string>& labels) {
   }
 }
 
-// A model that is shown one answer only learns to give it.
+// A model trained on a single answer only learns to give it.
 void check_answers(const data::Task& task, const data::Examples& examples) {
   const auto answer = [&](std::int64_t i) {
     return task.kind == data::TaskKind::classification ? static_cast<double>(examples.label(i))
@@ -142,7 +142,7 @@ Recipe resolve_task(const Recipe& recipe) {
   section.labels = task.labels;
   section.format = task.format;
   section.header = task.header;
-  // An encoder's recipe may come with the ranks of a head that this model does not have.
+  // An encoder's recipe may contain the ranks of a head that this model does not have.
   if (resolved.model.head == HeadKind::mlm) resolved.tensorized.ranks.erase("head.transform");
   resolved.model.head =
       task.kind == data::TaskKind::classification ? HeadKind::classification : HeadKind::regression;
@@ -234,7 +234,7 @@ std::vector<GivenFile> SequenceTask::inputs() const {
   std::vector<GivenFile> inputs = {{"task.train", source(), train_.fingerprint()}};
   for (std::size_t i = 0; i < validation_.size(); ++i)
     inputs.push_back({"task.validation", task_.validation[i].file.string(), validation_[i].fingerprint()});
-  // Examples only know the numbers of their labels.
+  // Examples only contain the indices of their labels.
   if (!task_.labels.empty())
     inputs.push_back({"task.label", fmt::format("the labels in {}", source()),
                       fmt::format("{}", fmt::join(task_.labels, "\n"))});
@@ -249,7 +249,7 @@ std::optional<Evaluation> SequenceTask::evaluate(StepEngine& engine, const Model
                                                  const data::LoaderOptions& options, std::int64_t,
                                                  const std::function<bool()>& stop,
                                                  Communicator& communicator) {
-  // Made anew each time: a compaction makes another model.
+  // Created for each evaluation, because compaction replaces the model.
   InferenceEngine inference(model, InferenceEngine::Output::predictions, engine.processor());
   std::vector<data::TaskScores> sets;
   for (std::size_t i = 0; i < validation_.size(); ++i) {

@@ -17,19 +17,19 @@ const std::vector<data::TaskScores>& sets_of(const Evaluation& evaluation);
 enum class TaskUse : std::uint8_t { training, inference };
 data::Task task_of(const TaskSection& section, TaskUse use = TaskUse::training);
 
-// The recipe with everything that the task decides written out: labels, kind and metric, model.head and
+// The recipe with everything that the task determines filled in: labels, kind and metric, model.head and
 // model.classes. Reads the training files' labels if the recipe leaves them open.
 Recipe resolve_task(const Recipe& recipe);
 
-// The scores of a model with a sequence head on one set of examples, which the processes share. Nothing if
-// `stop` asks for an end.
+// Scores a model with a sequence head on one set of examples, which the processes share. Nothing if `stop`
+// requests a stop.
 std::optional<data::TaskScores> score(InferenceEngine& engine, const data::Task& task,
                                       const data::Examples& examples, const std::string& set,
                                       const MicroBatchCapacity& capacity, const EncoderConfig& config,
                                       const std::function<bool()>& stop = {},
                                       Communicator& communicator = one_process());
 
-// The examples as the model wants them.
+// The examples in the form that the model expects.
 std::unique_ptr<data::ExampleSamples> samples_for(const EncoderConfig& config, const data::Task& task,
                                                   const data::Examples& examples, std::int64_t length);
 
@@ -61,7 +61,7 @@ class SequenceTask final : public EncoderTask {
   bool keeps_best() const override { return evaluates(); }
 
   const data::Task& task() const { return task_; }
-  // What was read and left out: lines for people.
+  // What was read and what was left out: readable lines.
   std::vector<std::string> reports() const;
 
  private:

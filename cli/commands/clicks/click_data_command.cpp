@@ -27,17 +27,17 @@ using Seconds = std::chrono::duration<double>;
 
 struct ClickDataOptions {
   std::vector<std::filesystem::path> logs;
-  std::string format;  // empty: as the first log looks
+  std::string format;  // empty: as in the first log
   std::filesystem::path output;
   std::int64_t threshold = 10;
-  std::vector<std::int64_t> heights;  // given: values are hashed
-  std::filesystem::path encoding;     // given: that of an earlier call
+  std::vector<std::int64_t> heights;  // if given: values are hashed
+  std::filesystem::path encoding;     // if given: that of an earlier call
   double held_out = 0.1;
   std::int64_t rows_per_shard = 1 << 20;
   bool overwrite = false;
 };
 
-// Shows how many rows have been read, of how many where that is known (not 0), while it works.
+// Shows the number of rows read, and their total if known (not 0), during the work.
 template <class Work>
 auto with_progress(const char* what, std::int64_t rows, Work&& work) {
   ProgressBar bar(what);
@@ -131,7 +131,7 @@ void make_click_data(const ClickDataOptions& options) {
     throw UsageError(
         "--held-out 1 leaves no rows to learn a vocabulary of; give the --encoding of earlier rows, or "
         "--heights");
-  // Without labels, or with another header: now, not when the logs before it have been read.
+  // Missing labels or another header must fail now, not after the earlier logs have been read.
   for (const std::filesystem::path& log : options.logs) data::ClickLog(log, format);
 
   const data::ClickSplit split = with_progress("counting", 0, [&](const data::ClickProgress& progress) {

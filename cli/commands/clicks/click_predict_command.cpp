@@ -43,7 +43,7 @@ struct ClickPredictOptions {
   }
 };
 
-// Lines as they come: on standard output, or into a file that gets its name when it is complete.
+// Lines as they are produced: on standard output, or into a file that gets its name when it is complete.
 class LineOutput {
  public:
   explicit LineOutput(const std::filesystem::path& file) {
@@ -55,7 +55,7 @@ class LineOutput {
   void write(std::string_view lines) {
     if (!file_) {
       print_out("{}", lines);
-      return check_output();  // if nobody reads them, there is no use in more
+      return check_output();  // without a reader, more output is pointless
     }
     file_->write(bytes_, lines);
     bytes_ += static_cast<std::int64_t>(lines.size());
@@ -71,7 +71,7 @@ class LineOutput {
   std::int64_t bytes_ = 0;
 };
 
-// What a model answers to the rows of logs, micro-batch by micro-batch.
+// A model's predictions for the rows of logs, micro-batch by micro-batch.
 class ClickPredictions {
  public:
   ClickPredictions(const ClickPredictOptions& options, LoadedClickModel& loaded,
@@ -144,14 +144,14 @@ class ClickPredictions {
   data::ClickLoaderOptions micro_batches_;
   StepEngine engine_;
   data::Clicks batch_;
-  std::vector<std::int64_t> lines_;  // of the rows in the batch
-  std::vector<float> numbers_;       // of a row
+  std::vector<std::int64_t> lines_;  // of the batch's rows
+  std::vector<float> numbers_;       // per row
   std::vector<std::int32_t> ids_;
   LineOutput output_;
   std::optional<ProgressBar> progress_;
   std::int64_t rows_ = 0;
   std::vector<std::string> skipped_;
-  std::vector<double> logits_;  // of all rows, to be scored
+  std::vector<double> logits_;  // of all rows, for scores
   std::vector<float> labels_;
 };
 
@@ -165,7 +165,8 @@ void predict_clicks(const ClickPredictOptions& options) {
   }
   LoadedClickModel loaded(options.model, options.device);
   const data::ClickEncoding encoding = loaded.load_encoding(options.encoding);
-  // What is none of them: now, not when the logs before it have been read. A pipe can be read once only.
+  // Fails for anything but log files now, not after the earlier logs have been read. A pipe can be read only
+  // once.
   for (const std::filesystem::path& log : options.logs)
     if (std::filesystem::is_regular_file(log)) data::ClickLog(log, encoding.format(), options.labels());
   ClickPredictions predictions(options, loaded, encoding);

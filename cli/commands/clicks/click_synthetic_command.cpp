@@ -27,11 +27,11 @@ struct ClickSyntheticOptions {
   std::int64_t rows = 1000000, held_out = 50000;
   std::filesystem::path output;
   bool overwrite = false;
-  std::int64_t shape_rank = 0;  // of tensor-train tables: modes as a model's with such ranks; 0: equal ones
+  std::int64_t shape_rank = 0;  // of tensor-train tables: modes as in a model with this rank; 0: equal modes
 };
 
 constexpr std::int64_t rows_at_once = 4096, rows_per_shard = 1 << 20;
-// Held-out examples have numbers far behind those that are trained on, however many these are.
+// Held-out examples have indices far beyond those of any training set.
 constexpr std::int64_t first_held_out = std::int64_t{1} << 40;
 
 data::SyntheticClicksOptions planted(const ClickSyntheticOptions& options) {
@@ -48,14 +48,14 @@ data::SyntheticClicksOptions planted(const ClickSyntheticOptions& options) {
     clicks.row_modes.push_back({mode, mode, mode});
     if (options.shape_rank == 0) continue;
     const std::optional<TTMShape> shape = factorize_table(rows, clicks.width, 3, options.shape_rank);
-    if (!shape) continue;  // a small table, which a model has dense
+    if (!shape) continue;  // a small table, dense in a model
     clicks.row_modes.back() = shape->row_modes;
     clicks.column_modes = shape->column_modes;
   }
   return clicks;
 }
 
-// What decides about the examples, but not how many there are.
+// Everything that determines the examples, except their number.
 std::string encoding_of(const data::SyntheticClicksOptions& options) {
   return "synthetic-" + storage::hash128(fmt::format("{} {} [{}] {} {} {} {} {}", options.seed,
                                                      options.numbers, fmt::join(options.heights, ","),
@@ -106,7 +106,7 @@ void make_synthetic_clicks(const ClickSyntheticOptions& options) {
   const Split held_out = write_split(clicks, info, first_held_out, options.held_out, options.output);
   std::error_code none;
   std::filesystem::remove(options.output / data::click_encoding_file,
-                          none);  // of shards that were here before
+                          none);  // of shards from earlier
   const auto rows = static_cast<double>(options.held_out);
   const double rate = held_out.clicks / rows, floor = held_out.entropy / rows;
   print_out("train             {} rows, {:.2f} % clicks\n", options.rows,

@@ -29,7 +29,7 @@ CharacterClass kind_of_character(char32_t c) {
                                           : CharacterClass::rest;
 }
 
-// The end of the characters of one kind that begin at `at`.
+// The end of the run of characters of one kind that begins at `at`.
 std::size_t end_of_run(std::string_view text, std::size_t at, CharacterClass kind) {
   while (at < text.size()) {
     std::size_t next = at;
@@ -55,13 +55,13 @@ std::size_t end_of_part(std::string_view text, std::size_t at) {
   }
   const std::size_t end = end_of_run(text, at, CharacterClass::space);
   if (end == text.size()) return end;
-  // The last space belongs to what follows, or is a part by itself.
+  // The last space belongs to the following part, or is a separate part.
   std::size_t last = end - 1;
   while (last > at && (static_cast<unsigned char>(text[last]) & 0xC0) == 0x80) --last;
   return last > at ? last : end;
 }
 
-// The printable characters that stand for the 256 bytes, and back.
+// The printable characters that represent the 256 bytes, and back.
 class ByteCharacters {
  public:
   ByteCharacters() {
@@ -79,7 +79,7 @@ class ByteCharacters {
     }
   }
   const std::string& of(char byte) const { return characters_[static_cast<unsigned char>(byte)]; }
-  // Nothing if a character stands for no byte.
+  // Nothing if a character does not represent a byte.
   std::optional<std::string> bytes_of(std::string_view piece) const {
     std::string bytes;
     for (std::size_t at = 0; at < piece.size();) {
@@ -113,7 +113,7 @@ class ByteLevelBpeModel final : public PieceModel {
       COMERA_CHECK(a >= 0 && b >= 0 && joined >= 0, "{}: it merges '{}' and '{}', which are no pieces", name,
                    left, right);
       merges_.insert_or_assign(key(a, b), Merge{static_cast<std::int32_t>(rank), joined});
-      parts_.special[static_cast<std::size_t>(joined)] = false;  // text may give it
+      parts_.special[static_cast<std::size_t>(joined)] = false;  // text may produce it
     }
     for (int byte = 0; byte < 256; ++byte) {
       const std::int32_t id = find(byte_characters().of(static_cast<char>(byte)));
@@ -142,7 +142,7 @@ class ByteLevelBpeModel final : public PieceModel {
     return text;
   }
 
-  // What white space becomes depends on what follows it, and an apostrophe belongs to some letters.
+  // White space is split depending on what follows it, and an apostrophe belongs to some letters.
   Cuts cuts() const override {
     Cuts cuts{};
     if (parts_.add_prefix_space) return cuts;
@@ -158,11 +158,11 @@ class ByteLevelBpeModel final : public PieceModel {
     encode_between(text, false, false, ids);
   }
 
-  // A letter stands for a piece that is not given, so that the regular expression parts text as it does
-  // beside a word. Nothing is joined over the edge.
+  // A letter replaces a piece that is not given, so that the regular expression splits text as it does beside
+  // a word. Nothing is merged across the edge.
   void encode_between(std::string_view part, bool piece_before, bool piece_behind,
                       std::vector<std::int32_t>& ids) const override {
-    constexpr char stranger = 'z';  // is in no contraction
+    constexpr char stranger = 'z';  // occurs in no contraction
     std::string text(part);
     if (piece_before)
       text.insert(text.begin(), stranger);
@@ -183,7 +183,7 @@ class ByteLevelBpeModel final : public PieceModel {
 
   nlohmann::ordered_json tokenizer_json() const override {
     nlohmann::ordered_json merges = nlohmann::ordered_json::array();
-    // As one text, which versions of tokenizers before 0.20 read as well: no piece has a space in it.
+    // As one text, which versions of tokenizers before 0.20 read as well: pieces contain no spaces.
     for (const auto& [left, right] : parts_.merges) merges.push_back(left + " " + right);
     const nlohmann::ordered_json level = {{"type", "ByteLevel"},
                                           {"add_prefix_space", parts_.add_prefix_space},
@@ -219,12 +219,12 @@ class ByteLevelBpeModel final : public PieceModel {
     return static_cast<std::uint64_t>(left) << 32 | static_cast<std::uint32_t>(right);
   }
 
-  // A symbol of a part, in a list; what was joined to the one before it has the id -1.
+  // A symbol of a part, in a list; a symbol merged into the previous one has the id -1.
   struct Symbol {
     std::int32_t id = -1;
     std::int32_t before = -1, behind = -1;
   };
-  // Two neighbours that can be joined: the first merge first, of one merge the leftmost.
+  // Two neighbours that can be merged: in the order of merges, the leftmost first.
   struct Candidate {
     std::int32_t rank, at, left, right, joined;
     bool operator<(const Candidate& other) const {
@@ -256,7 +256,7 @@ class ByteLevelBpeModel final : public PieceModel {
       const Candidate best = candidates.top();
       candidates.pop();
       Symbol& symbol = symbols[static_cast<std::size_t>(best.at)];
-      if (symbol.id != best.left || symbol.behind < 0) continue;  // one of them has been joined since
+      if (symbol.id != best.left || symbol.behind < 0) continue;  // one of them has been merged since
       Symbol& next = symbols[static_cast<std::size_t>(symbol.behind)];
       if (next.id != best.right) continue;
       symbol.id = best.joined;

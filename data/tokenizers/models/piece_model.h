@@ -11,10 +11,10 @@
 
 namespace comera::data {
 
-// What a piece stands for.
+// The text of a piece.
 struct PieceText {
   std::string bytes;         // empty for a special piece
-  bool byte = false;         // a single byte, for characters that have no piece, or other parts of characters
+  bool byte = false;         // a single byte, for characters without a piece, or another part of a character
   bool inside_word = false;  // never begins a word
 };
 
@@ -23,11 +23,11 @@ enum CharacterKind : std::uint8_t { letter, digit, punctuation, space, line_end,
 inline constexpr int character_kinds = 7;
 CharacterKind kind_of(char c);
 
-// [a][b]: no piece has a character of kind a before one of kind b, so text may be cut between them and its
-// parts encode to what the whole would.
+// [a][b]: no piece has a character of kind a before one of kind b, so text may be cut between them without
+// changing the ids.
 using Cuts = std::array<std::array<bool, character_kinds>, character_kinds>;
 
-// How one kind of tokenizer file turns text into pieces and back. Immutable, and may be shared by threads.
+// How one kind of tokenizer file converts text to pieces and back. Immutable, and may be shared by threads.
 class PieceModel {
  public:
   virtual ~PieceModel() = default;
@@ -37,30 +37,30 @@ class PieceModel {
   virtual std::int32_t unknown() const = 0;  // -1: none
   virtual std::string piece(std::int32_t id) const = 0;
   virtual PieceText text(std::int32_t id) const = 0;
-  // Whether the piece never comes out of text.
+  // Whether text never produces the piece.
   virtual bool is_control(std::int32_t id) const = 0;
   virtual Cuts cuts() const = 0;
   // Appends to ids.
   virtual void encode(std::string_view part, std::vector<std::int32_t>& ids) const = 0;
-  // The same of text in the middle of a longer one, with a piece before or behind it that is not given.
+  // The same for text in the middle of a longer one, with a piece before or after it that is not given.
   virtual void encode_between(std::string_view part, bool piece_before, bool piece_behind,
                               std::vector<std::int32_t>& ids) const = 0;
   virtual std::string decode(std::span<const std::int32_t> ids) const = 0;
-  // How an added token stands in a text, with the space before it if a word has one.
+  // The form of an added token in a text, with the space before it if words have one.
   virtual std::string added_text(const std::string& content) const { return content; }
-  // The text that words are cut from: what added tokens that are normalised are looked for in. Encoding it
-  // gives what encoding the text itself does.
+  // The text that words are cut from, in which normalised added tokens are searched. Encoding it gives the
+  // same as encoding the text itself.
   virtual std::string normalize(std::string_view text) const { return std::string(text); }
   // The members of a tokenizer.json (tokenizer_json.h) that describe the same model: normalizer,
-  // pre_tokenizer, decoder, model, and in added_tokens id and content of pieces that are found in text before
-  // all others. Error if nothing there gives the same ids.
+  // pre_tokenizer, decoder, model, and in added_tokens the id and content of pieces that are found in text
+  // before all others. Error if no such description gives the same ids.
   virtual nlohmann::ordered_json tokenizer_json() const = 0;
 };
 
-// The pieces as members of an object whose values are their ids; empty ones, which are none, are left out.
+// The pieces as members of an object whose values are their ids; empty pieces are left out.
 nlohmann::ordered_json ids_by_piece(std::span<const std::string> pieces);
 
-// U+2581, which SentencePiece puts for a space.
+// U+2581, SentencePiece's replacement for a space.
 inline constexpr std::string_view space_symbol = "\xe2\x96\x81";
 
 // Null if the bytes are not such a file; Error, with `name`, if they are but cannot be used.

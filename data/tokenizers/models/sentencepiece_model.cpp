@@ -49,10 +49,10 @@ class SentencePieceModel final : public PieceModel {
 
   Cuts cuts() const override {
     Cuts cuts{};
-    // A model that puts a space before each text would put one before each part.
+    // A model that adds a space before each text would add one before each part.
     const std::vector<std::string> pieces = processor_.EncodeAsPieces("x");
     if (pieces.empty() || pieces[0].starts_with(space_symbol)) return cuts;
-    // One that takes spaces away or changes characters may join what was cut.
+    // One that removes spaces or changes characters may join parts that were split.
     for (const std::string text : {" x  x ", "\uff21\ufb01 e\u0301"}) {
       std::vector<std::int32_t> ids;
       encode(text, ids);
@@ -69,7 +69,7 @@ class SentencePieceModel final : public PieceModel {
   }
 
   void encode(std::string_view part, std::vector<std::int32_t>& ids) const override {
-    // SentencePiece would turn these into something else.
+    // SentencePiece would replace these.
     if (byte_zero_ >= 0 && (part == space_symbol || part == std::string_view("\0", 1))) {
       for (const char c : part) ids.push_back(byte_zero_ + static_cast<unsigned char>(c));
       return;
@@ -81,8 +81,9 @@ class SentencePieceModel final : public PieceModel {
     ids.insert(ids.end(), found.begin(), found.end());
   }
 
-  // A character that is in no piece stands for the pieces around: no piece goes over its edges, and neither
-  // the space that a model puts before texts nor those that it takes away at their ends are the part's.
+  // A character that is in no piece replaces the neighbouring pieces: no piece crosses its edges, and the
+  // part neither gets the space that a model adds before texts nor loses the spaces that it removes at their
+  // ends.
   void encode_between(std::string_view part, bool piece_before, bool piece_behind,
                       std::vector<std::int32_t>& ids) const override {
     constexpr std::string_view stranger = "\xf4\x8f\xbf\xbd";  // U+10FFFD, of private use
@@ -93,9 +94,9 @@ class SentencePieceModel final : public PieceModel {
     const auto encoded = processor_.EncodeAsImmutableProto(absl::string_view(text.data(), text.size()));
     for (std::size_t i = 0; i < encoded.pieces_size(); ++i) {
       const auto piece = encoded.pieces(static_cast<int>(i));
-      // Of the bytes of one character, all but the last have no length.
+      // Of the bytes of one character, all but the last have length zero.
       const bool within = piece.begin() >= begin && piece.begin() < end;
-      // Unknown characters in a row are one piece, the stranger too.
+      // Consecutive unknown characters are one piece, including the stranger.
       if (within || (piece.begin() < begin && piece.end() > begin))
         ids.push_back(static_cast<std::int32_t>(piece.id()));
     }
@@ -119,7 +120,7 @@ using Json = nlohmann::ordered_json;
 using PieceKind = SentencePieceFile::Kind;
 
 // SentencePiece joins the two neighbours whose piece has the highest score; tokenizers joins pairs in the
-// order of a list. All pairs that make a piece stand where its score puts it.
+// order of a list. All pairs that form a piece are listed at the position of its score.
 Json merges_of(const SentencePieceFile& file) {
   std::unordered_set<std::string_view> pieces;
   std::vector<const SentencePieceFile::Piece*> order;
@@ -140,7 +141,7 @@ Json merges_of(const SentencePieceFile& file) {
   return merges;
 }
 
-// What never comes from text must lose against every other way to write it.
+// A piece that text never produces must lose against every other segmentation.
 constexpr double never = -1e6;
 
 Json unigram_scores(const SentencePieceFile& file) {
@@ -161,7 +162,7 @@ Json SentencePieceModel::tokenizer_json() const {
       is_known,
       "this SentencePiece model has no tokenizer.json here, since it normalises text, adds or removes "
       "spaces, or has no pieces for single bytes; train one with 'comera tokenizer'");
-  // With spaces as they are, U+2581 in text is a character like others, and nothing needs to be normalised.
+  // With spaces unchanged, U+2581 in text is an ordinary character, and nothing needs to be normalised.
   std::vector<std::string> pieces;
   Json added = Json::array();
   for (auto& piece : file.pieces) {

@@ -14,7 +14,7 @@ class Message {
  public:
   explicit Message(std::string_view bytes) : bytes_(bytes) {}
 
-  // False at the end, and where the bytes are no field: then whole() is false.
+  // False at the end, and where the bytes are not a field: then whole() is false.
   bool next() {
     if (at_ == bytes_.size()) return false;
     std::uint64_t key = 0;

@@ -9,41 +9,39 @@
 
 namespace comera::data {
 
-// BERT's tokenization (Devlin et al., 2019): text is normalised, cut at white space and around punctuation,
-// and each word becomes the longest pieces that it begins with. The settings are those of tokenizers'
-// BertNormalizer and WordPiece.
+// BERT's tokenization (Devlin et al., 2019): text is normalised, split at white space and around punctuation,
+// and each word is greedily split into its longest leading pieces. The settings are those of BertNormalizer
+// and WordPiece in Hugging Face's tokenizers.
 struct WordPiece {
-  std::vector<std::string> pieces;  // by their ids; empty: no piece has that id
+  std::vector<std::string> pieces;  // by id; empty: the id has no piece
   std::string unknown = "[UNK]";
-  bool clean_text = true;          // control characters are removed
+  bool clean_text = true;          // removes control characters
   bool chinese_characters = true;  // each ideograph is a word
-  bool strip_accents = true;       // text is decomposed, and marks are removed
+  bool strip_accents = true;       // decomposes text and removes accents
   bool lowercase = true;
-  std::int64_t longest_word = 100;  // characters; longer ones are unknown
+  std::int64_t longest_word = 100;  // characters; longer words are unknown
 };
 
 // Error, with `name`, if the unknown piece is not among them.
 std::unique_ptr<PieceModel> make_wordpiece(WordPiece parts, const std::string& name);
 
-// A vocab.txt, one piece a line, whose number is its id. As in tokenizers, white space at the end of a line
-// is not part of it, and of equal lines the last one counts; empty lines and the others are holes.
+// A vocab.txt, one piece per line; the line number is the id. As in Hugging Face's tokenizers, white space at
+// the end of a line is ignored, and the last of equal lines counts; empty lines and the others are holes.
 struct VocabularyText {
   std::vector<std::string> pieces;
   std::int64_t empty_line =
-      -1;  // the last one, which counts as a piece where ids are given to others; -1: none
+      -1;  // the last one, which counts as a piece when ids are assigned to others; -1: none
 };
 VocabularyText read_vocab_txt(const std::string& bytes);
 
-// Whether text can give a piece with a capital letter: a vocabulary of text as it is, rather than in lower
-// case.
+// Whether text can produce a piece with a capital letter: a vocabulary of cased rather than lower-cased text.
 bool has_capitals(const std::vector<std::string>& pieces);
 
-// The older judgement, by which vocabularies without other files were taken: any piece that is not in
-// brackets.
+// The older rule for vocabularies without other files: any piece that is not in brackets.
 bool has_capitals_anywhere(const std::vector<std::string>& pieces);
 
-// A bare vocab.txt with [UNK]: in lower case and without accents unless a piece that is not in brackets has
-// one of A to Z. Null if the bytes are no such file.
+// A bare vocab.txt with [UNK]: lower-cased and without accents unless a piece that is not in brackets has one
+// of A to Z. Null if the bytes are not such a file.
 std::unique_ptr<PieceModel> open_wordpiece(const std::string& bytes, const std::string& name);
 
 }  // namespace comera::data

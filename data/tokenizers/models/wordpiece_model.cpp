@@ -16,7 +16,7 @@ bool is_punctuation(char32_t c) {
   return within(punctuation_characters(), c);
 }
 
-// tokenizers leaves out U+2B820 to U+2B91F.
+// Hugging Face's tokenizers excludes U+2B820 to U+2B91F.
 bool is_ideograph(char32_t c) {
   return (c >= 0x3400 && c <= 0x4DBF) || (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0xF900 && c <= 0xFAFF) ||
          (c >= 0x20000 && c <= 0x2A6DF) || (c >= 0x2A700 && c <= 0x2B81F) || (c >= 0x2B920 && c <= 0x2CEAF) ||
@@ -74,7 +74,7 @@ void lower(char32_t c, Visit&& visit) {
     if (to != 0) visit(to);
 }
 
-// BERT's control characters are those that text loses; what of them is ASCII's is below the space, or DEL.
+// BERT removes its control characters from text; the ASCII ones are those below the space, and DEL.
 bool is_control_character(char32_t c) {
   return (c >= 0x80 || c < ' ' || c == 0x7F) && within(control_characters(), c);
 }
@@ -104,13 +104,13 @@ class WordPieceModel final : public PieceModel {
     return found == ids_.end() ? -1 : found->second;
   }
   std::string piece(std::int32_t id) const override { return parts_.pieces[static_cast<std::size_t>(id)]; }
-  // Brackets are split off words, so that no text gives such a piece; nor one that is not there.
+  // Brackets are split off words, so text produces no such piece; nor a missing one.
   bool is_control(std::int32_t id) const override {
     const std::string& piece = parts_.pieces[static_cast<std::size_t>(id)];
     return piece.empty() || (piece.size() > 2 && piece.front() == '[' && piece.back() == ']');
   }
 
-  // A piece that does not continue a word begins one, whatever comes before it.
+  // A piece that does not continue a word begins one, whatever precedes it.
   PieceText text(std::int32_t id) const override {
     if (is_control(id)) return {};
     const std::string piece = this->piece(id);
@@ -118,7 +118,7 @@ class WordPieceModel final : public PieceModel {
     return {.bytes = " " + piece};
   }
 
-  // Words end at white space and punctuation, ASCII's at least.
+  // Words end at white space and punctuation, at least those of ASCII.
   Cuts cuts() const override {
     Cuts cuts{};
     for (int a = 0; a < character_kinds; ++a)
@@ -133,7 +133,7 @@ class WordPieceModel final : public PieceModel {
     encode_words(part, false, ids);
   }
 
-  // What touches the piece before it goes on with its word.
+  // Text that touches the previous piece continues its word.
   void encode_between(std::string_view part, bool piece_before, bool /*piece_behind*/,
                       std::vector<std::int32_t>& ids) const override {
     encode_words(part, piece_before, ids);
@@ -177,7 +177,7 @@ class WordPieceModel final : public PieceModel {
   }
 
  private:
-  // Calls visit with the characters of normalised text; alone: the character is a word by itself.
+  // Calls visit with the characters of normalised text; alone: the character is a word of one character.
   template <class Visit>
   void for_each_normalized(std::string_view text, Visit&& visit) const {
     const auto fold = [&](char32_t c) {
@@ -202,7 +202,7 @@ class WordPieceModel final : public PieceModel {
     }
   }
 
-  // continues: the first word, if the part begins with it, goes on with one before it.
+  // continues: the first word, if the part begins with it, continues the previous one.
   void encode_words(std::string_view part, bool continues, std::vector<std::int32_t>& ids) const {
     std::string word;
     std::int64_t length = 0;  // characters of word
@@ -229,7 +229,7 @@ class WordPieceModel final : public PieceModel {
 
   static bool continues_word(std::string_view piece) { return piece.size() > 2 && piece.starts_with("##"); }
 
-  // The longest piece that the rest begins with, again and again; one unknown piece if there is none.
+  // Repeatedly takes the longest piece that the rest begins with; one unknown piece if there is none.
   void encode_word(const std::string& word, std::int64_t length, bool continues,
                    std::vector<std::int32_t>& ids) const {
     const std::size_t before = ids.size();
@@ -256,8 +256,7 @@ class WordPieceModel final : public PieceModel {
   std::int32_t unknown_ = -1;
 };
 
-// Whether text can give it: punctuation is a word by itself, so that a longer piece with some in it never
-// comes.
+// Whether text can produce it: punctuation is split off, so a longer piece that contains some never occurs.
 bool comes_from_text(std::string_view piece) {
   const std::string_view word = piece.starts_with("##") ? piece.substr(2) : piece;
   std::size_t characters = 0;
@@ -323,7 +322,7 @@ bool has_capitals_anywhere(const std::vector<std::string>& pieces) {
 std::unique_ptr<PieceModel> open_wordpiece(const std::string& bytes, const std::string& name) {
   if (bytes.find('\0') != std::string::npos || !is_utf8(bytes)) return nullptr;
   WordPiece parts{.pieces = vocabulary_lines(bytes)};
-  // Earlier versions refused doubled lines, and took every other one as it is.
+  // Earlier versions rejected duplicate lines, and used all others as they are.
   std::vector<std::string> sorted = parts.pieces;
   std::ranges::sort(sorted);
   if (std::ranges::adjacent_find(sorted) != sorted.end()) parts.pieces = read_vocab_txt(bytes).pieces;

@@ -6,8 +6,8 @@
 namespace comera::data {
 namespace {
 
-// Above ASCII: what is no word character besides punctuation, control characters and spaces, sorted. Blocks
-// of symbols, and scripts that put no spaces between words.
+// Above ASCII: non-word characters besides punctuation, control characters and spaces, sorted. Blocks of
+// symbols, and scripts without spaces between words.
 constexpr Range apart[] = {
     {0x80, 0xA9},        // controls, Latin-1 punctuation and signs, but ª
     {0xAB, 0xB4},        // but µ
@@ -19,9 +19,9 @@ constexpr Range apart[] = {
     {0x1000, 0x109F},    // Burmese
     {0x1780, 0x17FF},    // Khmer
     {0x2000, 0x2BFF},    // punctuation, arrows, mathematical and other symbols
-    {0x2E80, 0x312F},    // Chinese radicals, Japanese, Bopomofo; the Korean letters that follow are words'
+    {0x2E80, 0x312F},    // Chinese radicals, Japanese, Bopomofo; the following Korean letters form words
     {0x3190, 0xA4CF},    // Japanese, Chinese, Yi
-    {0xA700, 0xA721},    // marks of tones
+    {0xA700, 0xA721},    // tone marks
     {0xA980, 0xA9FF},    // Javanese, Burmese
     {0xAA60, 0xAADF},    // Burmese, Tai Viet
     {0xD800, 0xFAFF},    // private use, compatibility ideographs
@@ -29,8 +29,8 @@ constexpr Range apart[] = {
     {0xFF00, 0x10FFFF},  // full and half width forms; emoji, rare ideographs and all beyond the first plane
 };
 
-// Whether text begins with a word character. Where a piece ends within its first character, that one's first
-// byte tells the scripts of two bytes, which are letters nearly all, from the rest.
+// Whether text begins with a word character. If a piece ends within its first character, that character's
+// first byte distinguishes the two-byte scripts, which are nearly all letters, from the rest.
 bool is_word(std::string_view text) {
   const auto lead = static_cast<unsigned char>(text[0]);
   if (continues_character(text[0])) return false;
@@ -39,7 +39,7 @@ bool is_word(std::string_view text) {
   return text.size() < length ? length == 2 : is_word_character(next_character(text, at));
 }
 
-// A piece that only continues a character ends as the word that it is in.
+// A piece that only continues a character ends as the word containing it.
 bool ends_as_word(std::string_view text) {
   std::size_t last = text.size();
   while (last > 0 && continues_character(text[last - 1])) --last;

@@ -7,15 +7,15 @@
 namespace comera {
 
 namespace {
-constexpr std::size_t alignment = 256;  // what the fastest products of matrices on a GPU want
-// For AddressSanitizer there is always something between two tensors that nobody may touch.
+constexpr std::size_t alignment = 256;  // alignment for the fastest matrix products on a GPU
+// For AddressSanitizer there is always an inaccessible gap between two tensors.
 std::size_t rounded(std::size_t bytes) {
   return (bytes + alignment - 1) / alignment * alignment + (poisons ? alignment : 0);
 }
 std::size_t bytes_of(Shape shape, DType dtype) {
   return static_cast<std::size_t>(shape.elements()) * size_of(dtype);
 }
-// Where a measuring arena pretends to be. Never read.
+// The nominal address of a measuring arena. Never read.
 std::byte* const nowhere = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 46);
 }  // namespace
 

@@ -4,11 +4,11 @@
 
 namespace comera {
 
-// One block of memory with two ends, so that a step allocates nothing and its addresses repeat.
-// What backward needs grows from the bottom and is released in reverse order (mark, release); scratch grows
-// from the top and ends with its ArenaScope.
+// One block of memory with two ends, so that a step allocates nothing and its addresses repeat. Tensors for
+// backward grow from the bottom and are released in reverse order (mark, release); scratch grows from the top
+// and ends with its ArenaScope.
 //
-// AddressSanitizer guards what is released and what lies between tensors.
+// AddressSanitizer guards released memory and the gaps between tensors.
 //
 // A measuring arena has no memory: it hands out addresses that must not be read and records how much would
 // have been needed, so that a dry run of a step gives the exact sizes to allocate.
@@ -17,11 +17,11 @@ class Arena {
   struct Plan {
     std::size_t saved = 0;    // largest bottom, bytes
     std::size_t scratch = 0;  // largest top, bytes
-    std::size_t total = 0;    // largest sum of both at any one time, bytes
+    std::size_t total = 0;    // largest sum of both at any time, bytes
   };
 
-  // immediate: a device does its work before it is given more, so that its memory can be guarded as the
-  // CPU's; not if its work is recorded.
+  // immediate: the device completes work before it gets more, so that its memory can be guarded like the
+  // CPU's; false if its work is recorded.
   Arena(Allocator& allocator, const Plan& plan, bool immediate = false);
   static Arena measuring(Device device);
 
@@ -40,7 +40,7 @@ class Arena {
   void record(std::size_t wanted, const char* what);
   void end_scratch(std::size_t top);
 
-  Buffer memory_;  // counts as activations
+  Buffer memory_;  // counted as activations
   Device device_;
   bool measuring_ = false;
   bool guarded_ = false;
@@ -51,7 +51,7 @@ class Arena {
   Plan peak_;
 };
 
-// Scratch taken after the scope began ends with it.
+// Releases scratch taken since the scope began.
 class ArenaScope {
  public:
   explicit ArenaScope(Arena& arena) : arena_(arena), top_(arena.top_) {}

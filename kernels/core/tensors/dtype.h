@@ -13,11 +13,11 @@ enum class DType : std::uint8_t { float32, float64, int32, int64, uint8, bfloat1
 std::size_t size_of(DType dtype);
 const char* name_of(DType dtype);
 
-// What parameters, their gradients, statistics and merged cores have beside activations of a compute type:
-// nothing narrower than float32.
+// The type of parameters, their gradients, statistics and contracted cores for a given compute type: nothing
+// narrower than float32.
 constexpr DType master_of(DType compute) { return compute == DType::bfloat16 ? DType::float32 : compute; }
 
-// To store only: what is multiplied in 8 bits.
+// Storage only: operands of 8-bit products.
 constexpr bool is_float8(DType dtype) { return dtype == DType::float8_e4m3 || dtype == DType::float8_e5m2; }
 
 template <class T>

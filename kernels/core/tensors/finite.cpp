@@ -7,7 +7,7 @@ namespace comera {
 
 namespace {
 
-// Whole blocks are looked at without a branch for each number, so that several can be taken at once.
+// Tests whole blocks without a branch per number, so that they can be vectorised.
 template <class T>
 bool are_finite(std::span<const T> numbers) {
   constexpr std::size_t block = 4096;
@@ -44,7 +44,7 @@ std::optional<ParameterId> find_nonfinite(const ParameterStore& store, const Ten
   if (all_finite(host)) return std::nullopt;
   for (ParameterId id = 0; id < store.size(); ++id)
     if (!all_finite(host.slice(store.offset(id), store.info(id).shape))) return id;
-  return std::nullopt;  // in the gaps between tensors, which nobody reads
+  return std::nullopt;  // in the gaps between tensors, which are unused
 }
 
 }  // namespace comera

@@ -52,7 +52,7 @@ void Allocator::deallocate(void* data, std::size_t bytes, MemoryKind kind) noexc
 
 namespace {
 
-// Work on the host is done when the call returns: blocks are made where they are wanted.
+// Work on the host is done when the call returns: blocks are filled in place.
 class InPlaceFeed final : public Feed {
  public:
   explicit InPlaceFeed(void* place) : place_(place) {}
@@ -91,9 +91,9 @@ std::string own_cgroup() {
   return "";
 }
 
-// What a process of this machine may have at most: its memory and swap, or less where its control group
-// (version 2), as of a container or a job, has a limit. Asking for more would be granted by a system that
-// overcommits, and then end the process without a word.
+// The memory that a process on this machine may have: memory and swap, or less if its control group (version
+// 2), as of a container or a job, has a limit. A system that overcommits would grant more, and then kill the
+// process silently.
 std::size_t most_memory() {
   struct sysinfo machine {};
   std::size_t most = std::numeric_limits<std::size_t>::max();
@@ -132,7 +132,8 @@ class HostAllocator final : public Allocator {
     const bool large = whole >= huge_page;
     void* data = nullptr;
     if (posix_memalign(&data, large ? huge_page : 64, whole) != 0) return nullptr;
-    // Rows of large tensors lie in many pages, and looking up small ones takes time. It is only a wish.
+    // Rows of large tensors span many pages, which makes lookups of small rows slow. The advice may be
+    // ignored.
     if (large) madvise(data, whole, MADV_HUGEPAGE);
     std::memset(data, 0, whole);
     return data;

@@ -24,13 +24,13 @@ struct MemoryUse {
   std::size_t peak = 0;
 };
 
-// Thrown where memory cannot be had.
+// Thrown if memory is exhausted.
 class OutOfMemory : public Error {
  public:
   using Error::Error;
 };
 
-// Work that a device recorded, to be done again and again.
+// Recorded work of a device, to be launched repeatedly.
 class Recording {
  public:
   Recording() = default;
@@ -40,17 +40,18 @@ class Recording {
   virtual void launch(const Stream& stream) = 0;
 };
 
-// Sends blocks of host memory, one after another, to the same place of a device, while the device still works
-// with the block before.
+// Uploads blocks of host memory, one after another, to the same address of a device, while the device still
+// works with the previous block.
 class Feed {
  public:
   Feed() = default;
   virtual ~Feed() = default;
   Feed(const Feed&) = delete;
   Feed& operator=(const Feed&) = delete;
-  // Host memory for the next block, as large as the place. What is in it is not defined.
+  // Host memory for the next block, of the same size. Its content is undefined.
   virtual void* next() = 0;
-  // Puts that block on its way. What is put on the allocator's stream after this call finds it in its place.
+  // Starts the upload of that block. Work put on the allocator's stream after this call sees it at its
+  // address.
   virtual void send() = 0;
 };
 
@@ -62,34 +63,36 @@ class Allocator {
   Allocator(const Allocator&) = delete;
   Allocator& operator=(const Allocator&) = delete;
 
-  // Throws OutOfMemory when there is none left, with what is in use, and Error while allocation is forbidden.
+  // Throws OutOfMemory, with the memory in use, if there is none left, and Error while allocation is
+  // forbidden.
   void* allocate(std::size_t bytes, MemoryKind kind);
   void deallocate(void* data, std::size_t bytes, MemoryKind kind) noexcept;
 
-  // Copies between host memory and this device's, on the stream; the host's memory must stay until it is
-  // done. On the host itself they are done on return.
+  // Copies between host memory and this device's, on the stream; the host memory must remain valid until the
+  // copy is done. On the host, copies are done on return.
   virtual void upload(void* device_memory, const void* host, std::size_t bytes, const Stream& stream) = 0;
   virtual void download(void* host, const void* device_memory, std::size_t bytes, const Stream& stream) = 0;
-  // Waits until everything put on the stream is done. Never within a step.
+  // Waits until all work on the stream is done. Never called within a step.
   virtual void synchronize(const Stream& stream) = 0;
-  // The stream that a step's work is put on.
+  // The stream for a step's work.
   virtual Stream stream() const { return {device_}; }
-  // To a place in this device's memory, which must outlive it.
+  // For an address in this device's memory, which must outlive the feed.
   virtual std::unique_ptr<Feed> feed(void* place, std::size_t bytes);
-  // What body() puts on the stream, which is not done now. Null on devices whose work is done at once.
+  // Records the work that body() puts on the stream, without running it. Null on devices that run work at
+  // once.
   virtual std::unique_ptr<Recording> record(const Stream& stream, const std::function<void()>& body);
 
-  // Moments on the stream. Null on the host, whose own clock will do.
+  // Time stamps on the stream. Null on the host, which uses its own clock.
   virtual std::unique_ptr<ProfileClock> profile_clock(const Stream& stream);
 
-  // Bytes that could still be allocated; 0 where that is not known.
+  // Bytes that could still be allocated; 0 if unknown.
   virtual std::size_t available() const { return 0; }
 
   Device device() const { return device_; }
   MemoryUse use(MemoryKind kind) const;
   void reset_peaks();
 
-  // A step allocates nothing: Graph forbids it while it replays.
+  // A step allocates nothing: Graph forbids allocation during replay.
   void forbid(bool forbidden) { forbidden_ = forbidden; }
 
  protected:
@@ -103,15 +106,15 @@ class Allocator {
   std::atomic<bool> forbidden_ = false;
 };
 
-// The allocator of the host's memory.
+// The allocator of host memory.
 Allocator& host_allocator();
 
-// A tensor's numbers where the host can get at them: the tensor itself on the host, a copy of a device's. Not
-// for use within a step.
+// Host access to a tensor's values: the tensor itself on the host, a copy of a device's. Not for use within a
+// step.
 class HostCopy {
  public:
   HostCopy(Allocator& allocator, const Tensor& tensor);
-  // Of the tensor's shape and type. read() brings what the device has, write() takes back what was changed.
+  // Has the tensor's shape and type. read() downloads from the device, write() uploads changes.
   const Tensor& tensor() const { return copy_; }
   HostCopy& read();
   void write();

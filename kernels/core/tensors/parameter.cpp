@@ -99,8 +99,7 @@ double draw(Initializer initializer, std::uint64_t seed, std::uint64_t stream, s
   return deviation * std::sqrt(-2 * std::log(first)) * std::cos(2 * std::numbers::pi * second);
 }
 
-// Gram and Schmidt's process, twice for each row, since once leaves what rounding has made of nearly parallel
-// rows.
+// Gram-Schmidt, twice for each row, since one pass leaves rounding errors of nearly parallel rows.
 void make_orthogonal(std::span<double> matrix, std::int64_t columns, double length) {
   const auto row = [&](std::size_t i) { return matrix.subspan(i * columns, columns); };
   const auto product = [](std::span<const double> a, std::span<const double> b) {

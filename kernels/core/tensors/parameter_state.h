@@ -6,13 +6,14 @@
 
 namespace comera {
 
-// A tensor that is kept beside a parameter from step to step, such as an optimizer's first moment.
+// A tensor kept with a parameter from step to step, such as an optimizer's first moment.
 struct ParameterState {
   ParameterId parameter = -1;
-  std::string name;       // "m"; a parameter has one state of a name
-  Tensor values;          // in the memory of the store's allocator
-  bool entrywise = true;  // it has the parameter's shape, and a number goes where the parameter's entry goes
-  bool optional = false;  // checkpoints of earlier versions lack it; it then stays as it is
+  std::string name;  // "m"; unique per parameter
+  Tensor values;     // in the memory of the store's allocator
+  bool entrywise =
+      true;  // has the parameter's shape; each value belongs to the corresponding parameter entry
+  bool optional = false;  // missing in checkpoints of earlier versions; then it is unchanged
 };
 
 }  // namespace comera

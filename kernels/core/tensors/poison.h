@@ -8,7 +8,7 @@
 
 namespace comera {
 
-// Host memory that must not be touched until it is allowed again, for AddressSanitizer; nothing without it.
+// Marks host memory as forbidden until it is allowed again, for AddressSanitizer; otherwise does nothing.
 inline void poison([[maybe_unused]] const void* memory, [[maybe_unused]] std::size_t bytes) {
 #if defined(__SANITIZE_ADDRESS__)
   __asan_poison_memory_region(memory, bytes);

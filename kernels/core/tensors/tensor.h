@@ -31,13 +31,13 @@ class Tensor {
     return static_cast<T*>(data_);
   }
 
-  // The same memory under another shape with as many elements.
+  // The same memory with another shape of as many elements.
   Tensor reshape(Shape shape) const;
   // Rows [begin, begin + count) of the first axis.
   Tensor rows(std::int64_t begin, std::int64_t count) const;
   // Elements [begin, begin + shape.elements()) of the flat memory, under shape.
   Tensor slice(std::int64_t begin, Shape shape) const;
-  // The flat memory from an element on, such as a column's first: for operations that take a leading
+  // The flat memory starting at an element, such as the first of a column: for operations that take a leading
   // dimension.
   Tensor from(std::int64_t begin) const;
 

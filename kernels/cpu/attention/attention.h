@@ -9,12 +9,12 @@
 #include "kernels/cpu/widened.h"
 #include "kernels/ops/attention/attention.h"
 
-// What attention's forward and backward share: how it is cut into pieces, and its dropout.
+// Shared by attention's forward and backward: the partition of the work, and dropout.
 COMERA_CPU_BEGIN
 
 // Scores are computed for blocks of queries: a whole short sequence, or part of a long one.
 inline std::int64_t query_rows(std::int64_t longest) { return longest <= 144 ? longest : 96; }
-// Rows of scores lie a cache line more than a power of two apart.
+// The stride of score rows is a cache line more than a power of two.
 inline std::int64_t score_stride(std::int64_t longest) { return panels_of(longest) * panel_width + 16; }
 
 template <class Operation>
@@ -22,8 +22,8 @@ DropoutKey dropout_key(const Operation& op) {
   return op.dropout.active() ? static_cast<const StepInputs*>(op.step_inputs.raw())->dropout : DropoutKey{};
 }
 
-// The decision bytes of rows of scores, whose elements lie `longest` apart: of all rows in one go, unless
-// most would be of keys that the sequence does not have.
+// The mask bytes of score rows with stride `longest`: of all rows at once, unless most would be for keys that
+// the sequence does not have.
 struct ScoreDropout {
   DropoutKey key;
   std::uint32_t site;
@@ -46,7 +46,7 @@ struct ScoreDropout {
   }
 };
 
-// Heads that share keys are worked through a few at a time, with the keys packed once.
+// Heads that share keys are processed a few at a time, with the keys packed once.
 template <class Operation>
 std::int64_t heads_together(const Operation& op) {
   return op.shared_keys ? std::min<std::int64_t>(op.heads, 4) : 1;
@@ -59,7 +59,7 @@ std::int64_t head_groups(const Operation& op) {
 // Some heads of a sequence.
 struct AttentionPiece {
   std::int64_t first, length;  // rows
-  std::int64_t queries;        // of them, at the beginning
+  std::int64_t queries;        // the first of the rows
   std::int64_t group, head_begin, head_end;
   int thread;
 };
@@ -93,7 +93,7 @@ void clear_padding(const Tensor& tensor, std::int64_t rows, std::int64_t width, 
   for (std::int64_t t = used; t < rows; ++t) std::fill_n(tensor.data<T>() + t * ld, width, T(0.F));
 }
 
-// body(begin, end) for the rows that are no queries: of each sequence, and behind the last one.
+// body(begin, end) for the rows that are not queries: those of each sequence, and those after the last one.
 template <class Operation, class Body>
 void for_other_rows(const Operation& op, const Body& body) {
   const auto* offsets = op.sequence_offsets.template data<std::int32_t>();
@@ -106,7 +106,7 @@ void for_other_rows(const Operation& op, const Body& body) {
   body(offsets[sequences], op.q.dim(0));
 }
 
-// out or dq of such rows.
+// Zeroes out or dq of such rows.
 template <class T, class Operation>
 void clear_other_rows(const Operation& op, const Tensor& tensor) {
   const std::int64_t width = tensor.dim(1);
@@ -115,7 +115,7 @@ void clear_other_rows(const Operation& op, const Tensor& tensor) {
   });
 }
 
-// The place behind each row of values, where there is one.
+// Zeroes the element after each row of values, if there is one.
 template <class T>
 void clear_place_of_one(const AttentionBackward& op) {
   if (!op.room_for_one) return;

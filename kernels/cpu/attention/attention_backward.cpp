@@ -5,7 +5,7 @@
 COMERA_CPU_BEGIN
 
 namespace {
-// Of one thread.
+// Thread-local.
 struct Memory {
   float* keys_across = nullptr;    // Kᵀ packed
   float* values_across = nullptr;  // Vᵀ packed
@@ -14,7 +14,7 @@ struct Memory {
   float* dout = nullptr;           // of a block, packed
   float* p = nullptr;              // P, then dropped P
   float* ds = nullptr;             // dP, then dS
-  // Of a narrow type only: rows of a block and sums of a sequence in single precision.
+  // For a narrow type only: rows of a block and sums of a sequence in single precision.
   float* wide_queries = nullptr;
   float* wide_dout = nullptr;
   float* dk = nullptr;
@@ -40,7 +40,7 @@ Memory take(const AttentionBackward& op, Scratch& scratch) {
   return memory;
 }
 
-// C = A B in one pass over k, or where C can hold partial sums in several.
+// C = A B in one pass over k, or in several if C can hold partial sums.
 void set_product(const Left& left, const float* panels, std::int64_t m, std::int64_t n, std::int64_t k,
                  const StoreTile& c) {
   multiply_into(left, panels, m, n, k, c);

@@ -5,11 +5,11 @@
 COMERA_CPU_BEGIN
 
 namespace {
-// Of one thread.
+// Thread-local.
 struct Memory {
   float* keys = nullptr;     // Kᵀ packed
   float* values = nullptr;   // V packed
-  float* queries = nullptr;  // of a block; of a narrow type only
+  float* queries = nullptr;  // of a block; for a narrow type only
   float* scores = nullptr;
   RowSums* sums = nullptr;
   float* row_scale = nullptr;
@@ -98,7 +98,7 @@ void attention_forward(const AttentionForward& op, const KernelContext& context)
                                  : softmax_row<false>(scores, score, length, nullptr, 0, scores);
           }
         });
-        // Not in the loop above: a call, as of log, takes all vectors out of their registers.
+        // Outside of the loop above: a call, as of log, spills all vector registers.
         for (std::int64_t i = 0; i < rows; ++i) {
           const RowSums& sums = memory.sums[i];
           log_sum_exp[head * tokens + first + i] = sums.log_sum_exp();

@@ -6,28 +6,28 @@
 #include "kernels/cpu/attention/attention.h"
 #include "kernels/cpu/rows.h"
 
-// What attention's kernels do with rows of scores, and where they sum up gradients that heads share.
+// Operations of the attention kernels on score rows, and the accumulation of gradients that heads share.
 COMERA_CPU_BEGIN
 
 inline constexpr float log2_e = 1.44269504f;
 
-// How a head's scores fall with distance: to the keys before a query and to those behind it.
+// The slopes of a head's bias: for keys before a query and for those after it.
 struct Slopes {
   float before, behind;
 
-  // Scores of the keys `first`, `first` + 1, … places behind a query.
+  // Scores of the keys `first`, `first` + 1, … positions after a query.
   vec add(vec scores, std::int64_t first) const {
     vec distance;
     for (int i = 0; i < lanes; ++i) distance[i] = static_cast<float>(i);
     distance += static_cast<float>(first);
-    return scores + min(distance * before, distance * -behind);  // the smaller is at most 0
+    return scores + min(distance * before, distance * -behind);  // the smaller one is at most 0
   }
 };
 struct NoSlopes {
   static vec add(vec scores, std::int64_t) { return scores; }
 };
 
-// body(slopes) of a head, compiled for both kinds.
+// body(slopes) for a head, compiled for both kinds.
 template <class Operation, class Body>
 inline void with_slopes(const Operation& op, std::int64_t head, const Body& body) {
   if (!op.slopes) return body(NoSlopes{});
@@ -35,8 +35,8 @@ inline void with_slopes(const Operation& op, std::int64_t head, const Body& body
   body(Slopes{of_head[0], of_head[1]});
 }
 
-// Asks for a head's part of a row that is read or written soon: such parts are too far apart for the hardware
-// to see them coming.
+// Prefetches a head's part of a row that is soon read or written: such parts are too far apart for the
+// hardware prefetcher.
 template <bool to_write = false, class T>
 inline void fetch_part(const T* part, std::int64_t count) {
   const auto* at = reinterpret_cast<const char*>(part);
@@ -47,14 +47,14 @@ inline void fetch_part(const T* part, std::int64_t count) {
 
 struct RowSums {
   float maximum;  // of the scores
-  float all;      // the sum of exp(score - maximum)
-  float kept;     // the same of what was not dropped
+  float all;      // sum of exp(score - maximum)
+  float kept;     // the same over the scores that were not dropped
 
   float log_sum_exp() const { return maximum + std::log(all); }
 };
 
-// to = exp(score - the largest score), dropped ones 0. At first `scores` holds products; score(v, j) makes
-// the scores of the keys j, j + 1, … of their products v. The row is changed; `to` may be the row itself.
+// to = exp(score - the largest score), dropped ones 0. Initially `scores` contains products; score(v, j)
+// converts the products v of the keys j, j + 1, … to scores. The row is changed; `to` may be the row itself.
 template <bool drops, class Score, class T>
 inline RowSums softmax_row(float* scores, const Score& score, std::int64_t length, const std::uint8_t* bytes,
                            std::uint32_t threshold, T* to) {
@@ -77,20 +77,20 @@ inline RowSums softmax_row(float* scores, const Score& score, std::int64_t lengt
   return {maximum, sum(total), sum(kept)};
 }
 
-// Gradients of keys or values, summed in single precision. Where several groups of heads share them, each
-// group has sums of its own in scratch, which are added in order at the end; otherwise the sums of a narrow
-// type are a thread's own until a piece is done.
+// Gradients of keys or values, accumulated in single precision. If several groups of heads share them, each
+// group has its own sums in scratch, which are added in order at the end; otherwise the sums of a narrow type
+// are thread-local until a piece is done.
 template <class T>
 struct SharedGradient {
   const Tensor& gradient;
-  std::int64_t width, ld;  // of one head; of gradient's rows
+  std::int64_t width, ld;  // of one head; of the gradient's rows
   std::int64_t rows, groups;
   float* sums;  // (groups, rows, width), or nullptr
 
   T* place(std::int64_t kv, std::int64_t row) const { return gradient.data<T>() + row * ld + kv * width; }
   float* of_group(std::int64_t group, std::int64_t row) const { return sums + (group * rows + row) * width; }
 
-  // Where the sums of a piece whose rows begin here are.
+  // The sums of a piece whose rows begin here.
   float* at(const AttentionPiece& piece, std::int64_t kv, float* own) const {
     if (sums != nullptr) return of_group(piece.group, piece.first);
     if constexpr (is_narrow<T>) {
@@ -106,7 +106,7 @@ struct SharedGradient {
     copy_rows(own, width, piece.length, width, place(kv, piece.first), ld);
   }
 
-  // A piece's sums that lie elsewhere, for kernels that keep them so in any case.
+  // Stores a piece's sums from elsewhere, for kernels that always keep them separately.
   void keep(const AttentionPiece& piece, std::int64_t kv, const float* own, std::int64_t own_apart) const {
     if (sums != nullptr)
       return copy_rows(own, own_apart, piece.length, width, of_group(piece.group, piece.first), width);
@@ -140,7 +140,7 @@ inline float dot(const T* a, const T* b, std::int64_t count) {
   return sum(total);
 }
 
-// What the gradient of a row of scores needs.
+// Inputs of the gradient of a score row.
 struct Row {
   float log_sum_exp;
   float d;  // Σ_j P_j dP_j = dout · out
@@ -151,8 +151,8 @@ struct Row {
   const std::uint8_t* bytes;  // or nullptr
 };
 
-// p: scores -> dropped P, to `p_to`; ds: gradient of dropped P -> gradient of q kᵀ, to `ds_to`. score: as
-// for softmax_row.
+// p: scores -> dropped P, to `p_to`; ds: gradient of dropped P -> gradient of q kᵀ, to `ds_to`. score: as in
+// softmax_row.
 template <bool drops, class Score, class T>
 inline void score_gradients(const Row& row, const Score& score, const float* p, const float* ds,
                             std::int64_t length, T* p_to, T* ds_to) {

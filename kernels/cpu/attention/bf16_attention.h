@@ -4,10 +4,10 @@
 #include "kernels/cpu/bf16_kernels.h"
 #include "kernels/cpu/products/bf16_operand.h"
 
-// What attention's two passes in bfloat16 share.
+// Shared by attention's two passes in bfloat16.
 COMERA_CPU_BEGIN
 
-// Rows of a sequence (k or v of a head) as panels: of themselves, or of their transpose.
+// Packs rows of a sequence (k or v of a head) into panels: as they are, or transposed.
 inline void bf16_pack_sequence(const bfloat16* x, std::int64_t ld, std::int64_t length, std::int64_t width,
                                bool across, bfloat16* panels) {
   const std::int64_t k = across ? width : length, n = across ? length : width;
@@ -16,7 +16,7 @@ inline void bf16_pack_sequence(const bfloat16* x, std::int64_t ld, std::int64_t 
                     panels + j * whole_blocks(k));
 }
 
-// C = A B of 32 rows and n columns, the sums' rows `ld` apart.
+// C = A B for 32 rows and n columns; the sums have row stride `ld`.
 inline void bf16_row_product(const Bf16Rows& rows, const bfloat16* panels, std::int64_t k, std::int64_t n,
                              float* sums, std::int64_t ld, bool add) {
   for (std::int64_t j = 0; j < n; j += bf16_block)
@@ -25,7 +25,7 @@ inline void bf16_row_product(const Bf16Rows& rows, const bfloat16* panels, std::
 
 inline std::int64_t bf16_score_stride(std::int64_t longest) { return whole_blocks(longest) + 16; }
 
-// Zeros behind the end of a row, which is a left operand.
+// Zeroes the end of a row that is a left operand.
 inline void clear_rest(bfloat16* row, std::int64_t length) {
   std::fill(row + length, row + whole_blocks(length), bfloat16(0.F));
 }

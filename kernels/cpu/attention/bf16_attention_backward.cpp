@@ -3,10 +3,10 @@
 COMERA_CPU_BEGIN
 
 namespace {
-// Of whole blocks; no more than ScoreDropout has room for.
+// Whole blocks, limited by the size of ScoreDropout.
 std::int64_t most_queries(std::int64_t longest) { return longest <= 144 ? 128 : 96; }
 
-// Of one thread.
+// Thread-local.
 struct Memory {
   bfloat16 *keys_across, *values_across, *keys;  // Kᵀ, Vᵀ and K packed
   bfloat16 *panel, *rest;
@@ -85,8 +85,8 @@ class Sequence {
                      bf16_score_stride(op_.longest), false);
   }
 
-  // P and dS of the query at `place` of its sequence, which is query `r` of those that are worked on
-  // together. The products of the 32 queries around it are in `scores` and `gradients`.
+  // P and dS of the query at `place` of its sequence, query `r` of the current block. `scores` and
+  // `gradients` contain the products of the 32 queries around it.
   template <bool drops, class AnySlopes>
   void row_of_scores(std::int64_t head, std::int64_t place, std::int64_t r, const AnySlopes& slopes,
                      const ScoreDropout& dropout, const bfloat16* dout, const bfloat16* out) const {

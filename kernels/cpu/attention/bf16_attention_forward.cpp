@@ -3,7 +3,7 @@
 COMERA_CPU_BEGIN
 
 namespace {
-// Of one thread; of blocks of 32 queries.
+// Thread-local, for blocks of 32 queries.
 struct Memory {
   bfloat16 *keys, *values;  // Kᵀ and V packed
   bfloat16* rest;

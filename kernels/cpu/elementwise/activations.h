@@ -86,22 +86,22 @@ inline vec derivative_times(vec dy, vec saved) {
   __builtin_unreachable();
 }
 
-// Of several vectors (see GeluPlaces): u becomes the activation of u.
+// For several vectors (see GeluPlaces): u becomes the activation of u.
 template <Activation activation, int Vectors>
 inline void activate(vec (&u)[Vectors]) {
   if constexpr (activation == Activation::gelu) return gelu(u);
   for (vec& v : u) v = activated<activation>(v);
 }
 
-// The same, and the activation' of what u was.
+// The same, and also the activation' of the original u.
 template <Activation activation, int Vectors>
 inline void activate_with_slope(vec (&u)[Vectors], vec (&slope)[Vectors]) {
   if constexpr (activation == Activation::gelu) return gelu_with_slope(u, slope);
   for (int k = 0; k < Vectors; ++k) activate_one<activation>(u[k], slope[k]);
 }
 
-// body(r, u) for rows of two vectors, one behind the other in memory: u, with the bias, of the rows r and
-// r + 1, or of the last one.
+// body(r, u) for rows of two consecutive vectors: u, with the bias, for rows r and r + 1, or for the last
+// one.
 template <class Body>
 inline void for_biased_rows(const float* sums, const float* bias, std::int64_t rows, const Body& body) {
   const vec left = load(bias), right = load(bias + lanes);

@@ -15,7 +15,7 @@ constexpr std::int64_t examples_at_once = 64;  // of a piece
 std::int64_t whole_vectors(std::int64_t count) { return (count + lanes - 1) / lanes * lanes; }
 
 // A thread's memory for one example: its vectors transposed (D, F + 1), or its gradients of products (F + 1,
-// F + 1), with rows of whole vectors.
+// F + 1), in rows padded to whole vectors.
 struct OneExample {
   std::int64_t row;
   float* memory;
@@ -63,7 +63,8 @@ std::size_t dot_interaction_forward_scratch(const DotInteractionForward& op) {
   return OneExample::bytes(op.others, op.first.dim(1));
 }
 
-// Products of vector i with those before it are neighbours in y: vectors of j, from the transposed ones.
+// Products of vector i with the earlier ones are adjacent in y: vectorised over j, from the transposed
+// vectors.
 template <class T>
 void dot_interaction_forward(const DotInteractionForward& op, const KernelContext& context) {
   const std::int64_t vectors = op.others.dim(0) + 1, width = op.first.dim(1);
@@ -88,7 +89,7 @@ void dot_interaction_forward(const DotInteractionForward& op, const KernelContex
   });
 }
 
-// Behind a thread's gradients of products: its example's vectors, with rows of whole vectors.
+// After a thread's gradients of products: its example's vectors, in rows padded to whole vectors.
 struct OneGradient : OneExample {
   std::int64_t width;  // of a row of `x`
   float* x;
@@ -145,7 +146,7 @@ void binary_cross_entropy(const BinaryCrossEntropy& op, const KernelContext&) {
       continue;
     }
     const float z = static_cast<float>(logits[b]), label = op.labels.data<float>()[b];
-    const float small = std::exp(-std::abs(z));  // so that nothing overflows
+    const float small = std::exp(-std::abs(z));  // to avoid overflow
     results.loss_sum += static_cast<double>((z > 0 ? z : 0) - z * label + std::log1p(small));
     results.target_count += 1;
     results.correct += (z > 0) == (label > 0.5F) ? 1 : 0;

@@ -23,7 +23,7 @@ struct RowResult {
 
 struct Memory {
   float* dbias = nullptr;   // (pieces, classes)
-  float* logits = nullptr;  // (pieces, classes); of a narrow type only
+  float* logits = nullptr;  // (pieces, classes); for a narrow type only
   RowResult* rows = nullptr;
 };
 Memory take(const SoftmaxCrossEntropy& op, Scratch& scratch) {
@@ -35,8 +35,8 @@ Memory take(const SoftmaxCrossEntropy& op, Scratch& scratch) {
   return memory;
 }
 
-// A row's logits lie in runs of `inner`, whose real classes this visits in stretches short enough to be
-// summed in single precision.
+// A row's logits lie in runs of `inner`; visits their real classes in ranges short enough to be summed in
+// single precision.
 template <class T>
 class LogitRow {
  public:
@@ -128,7 +128,7 @@ RowResult one_row(const SoftmaxCrossEntropy& op, std::int64_t r, const LogitRow<
   return {static_cast<double>(maximum) + std::log(total) - target_logit, correct ? 1. : 0.};
 }
 
-// Logits of a narrow type are rounded once, at the end: what comes between is in a copy of single precision.
+// Logits of a narrow type are rounded once, at the end: intermediate values are in a single-precision copy.
 template <class T>
 RowResult one_row_as(const SoftmaxCrossEntropy& op, std::int64_t r, float* copy, float* dbias) {
   const LogitRow<T> row = row_of<T>(op, r);

@@ -60,7 +60,7 @@ void segment_sum(const SegmentSum& op, const KernelContext&) {
   });
 }
 
-// Any token may add to any row: pieces are columns.
+// Any token may add to any row, so the work is divided by columns.
 template <class T>
 void table_gradient(const TableGradient& op, const KernelContext&) {
   const std::int64_t width = op.dy.dim(1), count = *op.count.data<std::int32_t>();

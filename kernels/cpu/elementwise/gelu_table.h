@@ -2,16 +2,16 @@
 
 #include <array>
 
-// GELU is x Φ(x) = max(x, 0) - G(|x|), where G(a) = a Φ(-a) is below 6e-9 from a = 6 on and counts as 0:
-// polynomials of G, whose coefficients a vector of 16 lanes picks by a permutation. Six terms give G to 4e-8;
-// seven give also its derivative G'(a) = Φ(-a) - a φ(a), which is GELU's slope at -a, to 2e-7.
+// GELU is x Φ(x) = max(x, 0) - G(|x|), where G(a) = a Φ(-a) is below 6e-9 for a >= 6 and is treated as 0. G
+// is approximated by polynomials whose coefficients a vector of 16 lanes selects by a permutation. Six terms
+// give G to 4e-8; seven also give its derivative G'(a) = Φ(-a) - a φ(a), the slope of GELU at -a, to 2e-7.
 namespace comera::gelu_table {
 
 inline constexpr int pieces = 16;
 inline constexpr double end = 6;
-inline constexpr double width = end / (pieces - 1);  // piece n has its centre at n widths
+inline constexpr double width = end / (pieces - 1);  // piece n is centred at n widths
 
-// Coefficient i of each piece's polynomial of f = a / width - n, |f| <= 1/2.
+// Coefficient i of each piece's polynomial in f = a / width - n, |f| <= 1/2.
 template <int terms>
 struct alignas(64) Table {
   std::array<std::array<float, pieces>, terms> coefficients{};
@@ -37,8 +37,8 @@ constexpr double cos(double x) {
   return total;
 }
 
-// The polynomial through G at the Chebyshev points of a piece, by divided differences. G goes on analytically
-// beyond both ends.
+// The polynomial through G at the Chebyshev points of a piece, by divided differences. G is continued
+// analytically beyond both ends.
 template <int terms>
 constexpr std::array<double, terms> fitted(int piece) {
   std::array<double, terms> points{};

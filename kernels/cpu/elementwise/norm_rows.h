@@ -4,7 +4,7 @@
 
 #include "kernels/cpu/rows.h"
 
-// Layer norm of one row, shared by the norms and by the fused ends of blocks.
+// Layer norm of one row, shared by the norms and the fused block ends.
 COMERA_CPU_BEGIN
 
 template <class T>
@@ -25,7 +25,7 @@ inline void norm_row(const T* x, const float* gamma, const float* beta, double e
   rstd = scale;
 }
 
-// What the gradient of a row needs of the whole row: means of g and of g x̂. Adds to dgamma and dbeta.
+// Means of g and of g x̂ over the whole row, for the row's gradient. Adds to dgamma and dbeta.
 struct NormRowMeans {
   float g, product;
 };

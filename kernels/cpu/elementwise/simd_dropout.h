@@ -5,8 +5,8 @@
 
 COMERA_CPU_BEGIN
 
-// Philox of lanes / 2 counters. Each word is in the lower half of 64 bits, so that both halves of a product
-// fall into places for the next round; the upper halves hold anything.
+// Philox for lanes / 2 counters. Each word is in the lower half of 64 bits, so that both halves of a product
+// are in place for the next round; the upper halves are undefined.
 typedef std::uint64_t wide_vec __attribute__((vector_size(lanes * 4)));
 struct PhiloxWords {
   wide_vec word[4];
@@ -21,7 +21,7 @@ inline wide_vec multiply_lower(wide_vec a, wide_vec b) {
 #endif
 }
 
-// Counters in the order in which store_bytes() wants them.
+// Counters in the order that store_bytes() expects.
 inline wide_vec philox_lanes() {
 #ifdef __AVX512F__
   return wide_vec{0, 4, 1, 5, 2, 6, 3, 7};
@@ -30,7 +30,7 @@ inline wide_vec philox_lanes() {
 #endif
 }
 
-// Several vectors of counters at a time, since one round waits for the round before.
+// Several vectors of counters at a time, since each round depends on the previous one.
 template <int Vectors>
 inline void philox_words(const DropoutKey& key, std::uint32_t site, std::uint32_t block,
                          PhiloxWords (&words)[Vectors]) {
@@ -56,7 +56,7 @@ inline void philox_words(const DropoutKey& key, std::uint32_t site, std::uint32_
   }
 }
 
-// The bytes of such words in the order of the elements: those of a counter are 16.
+// The bytes of such words in the order of the elements: a counter gives 16.
 inline void store_bytes(const PhiloxWords& words, std::uint8_t* bytes) {
   const auto pairs = [](wide_vec lower, wide_vec upper) {
 #ifdef __AVX512F__
@@ -77,7 +77,7 @@ inline void store_bytes(const PhiloxWords& words, std::uint8_t* bytes) {
 
 inline constexpr int bytes_per_call = 16 * lanes;
 
-// The decision bytes of elements [16 block, 16 block + Calls bytes_per_call): what dropout_bytes() gives for
+// The mask bytes of elements [16 block, 16 block + Calls bytes_per_call): the result of dropout_bytes() for
 // Calls * lanes blocks.
 template <int Calls>
 inline void dropout_bytes_of(const DropoutKey& key, std::uint32_t site, std::uint32_t block,
@@ -87,8 +87,8 @@ inline void dropout_bytes_of(const DropoutKey& key, std::uint32_t site, std::uin
   for (int i = 0; i < 2 * Calls; ++i) store_bytes(words[i], bytes + i * 16 * philox_counters);
 }
 
-// Decision bytes of any run of elements. `bytes` must have room for dropout_room(count); returns where in it
-// the bytes of element `first` begin.
+// Mask bytes of any range of elements. `bytes` must have room for dropout_room(count); returns the offset of
+// element `first` in it.
 inline std::int64_t dropout_room(std::int64_t count) { return count + 16 + bytes_per_call; }
 
 inline const std::uint8_t* dropout_run(const DropoutKey& key, std::uint32_t site, std::uint64_t first,

@@ -28,7 +28,7 @@ void multiply(std::int64_t m, std::int64_t n, std::int64_t k, const float* a, bo
          .ldc = n});
 }
 
-// A thread's memory for the largest matrix.
+// Thread-local memory for the largest matrix.
 struct MuonScratch {
   float *x, *u;                                    // as the matrix
   float *gram, *polynomial, *product, *q, *other;  // of its smaller side
@@ -41,7 +41,7 @@ struct MuonScratch {
   }
 };
 
-// Leaves Q with Q X orthogonal in q, from the gram matrix, which is overwritten.
+// Computes Q with Q X orthogonal in q, from the gram matrix, which is overwritten.
 void orthogonalizer(MuonScratch& s, std::int64_t side) {
   const std::int64_t count = side * side;
   const auto times = [&](const float* a, const float* b, float* c) {
@@ -66,7 +66,7 @@ void orthogonalizer(MuonScratch& s, std::int64_t side) {
   }
 }
 
-// Leaves U in u; X is overwritten.
+// Computes U in u; overwrites X.
 void orthogonalise(MuonScratch& s, std::int64_t rows, std::int64_t columns, float inverse) {
   for_columns(0, rows * columns,
               [&](std::int64_t c, auto at) { at.store(s.x + c, at.load(s.x + c) * inverse); });
@@ -93,7 +93,7 @@ void update(const Muon& op, const MuonMatrix& matrix, float rate, float scale, M
     at.store(s.x + c, next * beta + g);
   });
   const double length = std::sqrt(sum_of_squares(s.x, count));
-  const bool moves = !(length < muon_least_norm);  // NaN is not swallowed
+  const bool moves = !(length < muon_least_norm);  // written so that NaN passes
   if (moves) orthogonalise(s, rows, columns, static_cast<float>(1 / length));
   const float decay = matrix.decays != 0 ? static_cast<float>(op.weight_decay) : 0.F;
   for_columns(0, count, [&](std::int64_t c, auto at) {
@@ -104,7 +104,7 @@ void update(const Muon& op, const MuonMatrix& matrix, float rate, float scale, M
   });
 }
 
-// One matrix on a thread: there are many.
+// One matrix per thread: there are many.
 int muon_threads(const Muon& op) {
   return static_cast<int>(std::min<std::int64_t>(thread_limit(), op.sizes.count));
 }

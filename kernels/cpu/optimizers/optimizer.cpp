@@ -15,8 +15,8 @@ struct AdamFactors {
   float scale, beta1, rest1, beta2, rest2, correction1, correction2, eps, rate, decay;
 };
 
-// body(begin, count) of the stretches within [begin, begin + count) of a segment that lie in marked rows: all
-// of it where a segment has no marks.
+// body(begin, count) for the ranges within [begin, begin + count) of a segment that lie in marked rows: all
+// of it if the segment has no marks.
 template <class Body>
 void for_touched(const ParameterSegment& segment, const Tensor& marks, std::int64_t begin, std::int64_t count,
                  const Body& body) {

@@ -8,9 +8,8 @@
 
 COMERA_CPU_BEGIN
 
-// The segments of flat vectors, cut into pieces that threads share. Where a piece begins and ends depends on
-// the segments alone, and its sums are added in order, so that results do not depend on the number of
-// threads.
+// The segments of flat vectors, cut into pieces that threads share. The pieces depend only on the segments,
+// and their sums are added in order, so that results do not depend on the number of threads.
 template <int sums>
 class SegmentPieces {
  public:
@@ -19,7 +18,7 @@ class SegmentPieces {
     std::array<double, sums> sum = {};
   };
 
-  // What a kernel needs as scratch. elements: of all segments, or more.
+  // The scratch that a kernel needs. elements: of all segments, or more.
   static std::size_t bytes(std::int64_t elements, std::int64_t segment_count) {
     return static_cast<std::size_t>(elements / flat_piece + segment_count) * sizeof(Piece);
   }
@@ -41,7 +40,7 @@ class SegmentPieces {
                     [&](std::int64_t i, int) { body(pieces_[i], segments_[pieces_[i].segment]); });
   }
 
-  // Afterwards body(s, sums over segment s), in the order of the segments.
+  // Then body(s, sums over segment s), in the order of the segments.
   template <class Body>
   void for_each_segment(const Body& body) const {
     for (std::int64_t i = 0, s = 0; s < segment_count_; ++s) {

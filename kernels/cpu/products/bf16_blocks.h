@@ -9,19 +9,19 @@
 
 #include "kernels/cpu/simd.h"
 
-// Blocks of 32 x 32 sums in float32 of products of bfloat16, of operands that come in rows of 32 numbers: by
-// AMX (variant `amx`), or by dot products of pairs in vectors (AVX-512 BF16, variant `bf16`). Both take the
-// same operands.
+// Blocks of 32 x 32 float32 sums of bfloat16 products, with operands in rows of 32 elements: by AMX (variant
+// `amx`), or by dot products of pairs in vectors (AVX-512 BF16, variant `bf16`). Both take the same operand
+// layout.
 COMERA_CPU_BEGIN
 
-// Rows and columns of C that are summed at once, and the numbers of k that a step takes.
+// Rows and columns of C that are summed at once, and elements of k per step.
 inline constexpr std::int64_t bf16_block = 32;
 
 inline std::int64_t whole_blocks(std::int64_t count) {
   return (count + bf16_block - 1) / bf16_block * bf16_block;
 }
 
-// Rows of A: `whole` steps as they lie, and one more that is padded with zeros, or none.
+// Rows of A: `whole` steps in place, and one more that is padded with zeros, or none.
 struct Bf16Rows {
   const bfloat16* a;
   std::int64_t ld;
@@ -31,7 +31,7 @@ struct Bf16Rows {
 
 #ifdef __AMX_BF16__
 
-// While it lives, this thread has its tiles set up: all of 16 rows of 64 bytes.
+// While it exists, this thread's tiles are configured: all with 16 rows of 64 bytes.
 class Bf16Tiles {
  public:
   Bf16Tiles() {
@@ -41,7 +41,7 @@ class Bf16Tiles {
       std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
     } shape;
     static_assert(sizeof shape == 64);
-    asm volatile("" : : "r"(&shape) : "memory");  // GCC believes that only 8 bytes of it are read
+    asm volatile("" : : "r"(&shape) : "memory");  // GCC assumes that only 8 bytes of it are read
     _tile_loadconfig(&shape);
   }
   ~Bf16Tiles() { _tile_release(); }
@@ -61,12 +61,12 @@ inline __attribute__((always_inline)) void bf16_step(const bfloat16* a, std::int
   _tile_dpbf16ps(3, 5, 7);
 }
 
-// A block of sums, whose rows lie `ld` apart, = A B or += A B of a panel of B: for each 32 of k, two tiles
-// of 16 pairs of rows x 16 columns.
+// A block of sums with row stride `ld` = A B or += A B for a panel of B: for each 32 of k, two tiles of 16
+// pairs of rows x 16 columns.
 inline void bf16_multiply(const Bf16Rows& rows, const bfloat16* panel, float* sums, std::int64_t ld,
                           bool add) {
   const std::int64_t bytes = ld * 4;
-  asm volatile("" ::: "memory");  // GCC does not know that tiles are loaded from what was stored just before
+  asm volatile("" ::: "memory");  // GCC does not know that the tile loads read what was just stored
   if (add) {
     _tile_loadd(0, sums, bytes);
     _tile_loadd(1, sums + 16, bytes);
@@ -89,7 +89,7 @@ inline void bf16_multiply(const Bf16Rows& rows, const bfloat16* panel, float* su
 
 #else
 
-// Vectors need no set-up.
+// Vectors need no configuration.
 struct Bf16Tiles {
   Bf16Tiles() {}
 };
@@ -115,8 +115,8 @@ inline __attribute__((always_inline)) void bf16_step(const bfloat16* a, std::int
   }
 }
 
-// A block of sums, whose rows lie `ld` apart, = A B or += A B of a panel of B: for each 32 of k, two times 16
-// pairs of rows x 16 columns.
+// A block of sums with row stride `ld` = A B or += A B for a panel of B: for each 32 of k, twice 16 pairs of
+// rows x 16 columns.
 inline void bf16_multiply(const Bf16Rows& rows, const bfloat16* panel, float* sums, std::int64_t ld,
                           bool add) {
   for (int first = 0; first < bf16_block; first += bf16_rows_at_once, sums += bf16_rows_at_once * ld) {
@@ -145,7 +145,7 @@ inline __mmask16 pairs_mask(std::int64_t count) {
 inline __mmask32 columns_mask(std::int64_t count) {
   return count >= 32 ? 0xffffffffu : count <= 0 ? 0u : (1u << count) - 1u;
 }
-// Of two rows of 32 numbers, 16 columns from `first` on in pairs: the places for a permutation of both.
+// The permutation indices that take 16 columns, starting at `first`, of two rows of 32 elements in pairs.
 constexpr std::array<std::uint16_t, 32> paired_columns(int first) {
   std::array<std::uint16_t, 32> places{};
   for (int j = 0; j < 16; ++j) {
@@ -154,7 +154,7 @@ constexpr std::array<std::uint16_t, 32> paired_columns(int first) {
   }
   return places;
 }
-// Two rows of 16 numbers, the first `count`, as 16 pairs; `second` may be missing.
+// The first `count` of 16 elements of two rows as 16 pairs; `second` may be missing.
 inline __m512i pairs_of(const bfloat16* first, const bfloat16* second, std::int64_t count) {
   const __mmask16 mask = pairs_mask(count);
   const __m512i low = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, first));
@@ -188,9 +188,9 @@ inline void transpose_pairs(__m512i* r) {
   }
 }
 
-// 16 x 16 pairs of x, whose rows and columns end where they do: of two rows each (rows_paired: pair (p, j) is
-// x[2 p][j], x[2 p + 1][j]; rows of the 32, columns of the 16 there are), or of two columns each (x[p][2 j],
-// x[p][2 j + 1]; rows of the 16, columns of the 32).
+// 16 x 16 pairs of x, zero beyond its rows and columns: of two rows each (rows_paired: pair (p, j) is x[2
+// p][j], x[2 p + 1][j]; at most 32 rows and 16 columns), or of two columns each (x[p][2 j], x[p][2 j + 1]; at
+// most 16 rows and 32 columns).
 inline void load_paired_rows(const bfloat16* x, std::int64_t ld, std::int64_t rows, std::int64_t columns,
                              __m512i* pairs) {
   for (int p = 0; p < 16; ++p) {
@@ -209,8 +209,8 @@ inline void store_pairs(const __m512i* pairs, bfloat16* to, std::int64_t ld) {
   for (int p = 0; p < 16; ++p) _mm512_storeu_si512(to + p * ld, pairs[p]);
 }
 
-// 32 rows and 32 columns of a panel of B as it is stored, of the rows and columns there are: two times 16
-// pairs of rows x 16 columns.
+// 32 rows and 32 columns of a stored panel of B, zero beyond its rows and columns: twice 16 pairs of rows x
+// 16 columns.
 inline void pack_step_of_rows(const bfloat16* b, std::int64_t ld, std::int64_t rows, std::int64_t columns,
                               bfloat16* panel) {
   alignas(64) static constexpr std::array<std::uint16_t, 32> left = paired_columns(0),
@@ -228,7 +228,7 @@ inline void pack_step_of_rows(const bfloat16* b, std::int64_t ld, std::int64_t r
 }
 
 // A panel of op(B): columns [0, n), n <= 32, of k rows, padded with zeros. b: its first column; stored k x n,
-// or n x k if it is transposed.
+// or n x k if transposed.
 inline void bf16_pack_panel(const bfloat16* b, std::int64_t ld, bool transposed, std::int64_t k,
                             std::int64_t n, bfloat16* panel) {
   __m512i pairs[16];
@@ -245,8 +245,8 @@ inline void bf16_pack_panel(const bfloat16* b, std::int64_t ld, bool transposed,
   }
 }
 
-// Rows [0, m), m <= 32, of op(A) as 32 rows that lie `width` apart, padded with zeros to whole steps; a: its
-// first row, stored m x k, or k x m if it is transposed.
+// Rows [0, m), m <= 32, of op(A) as 32 rows with stride `width`, padded with zeros to whole steps; a: its
+// first row, stored m x k, or k x m if transposed.
 inline void bf16_pack_rows(const bfloat16* a, std::int64_t ld, bool transposed, std::int64_t m,
                            std::int64_t k, bfloat16* rows, std::int64_t width) {
   __m512i pairs[16];
@@ -263,7 +263,7 @@ inline void bf16_pack_rows(const bfloat16* a, std::int64_t ld, bool transposed, 
   }
 }
 
-// The first m of 32 rows of A, as they lie where that is possible; rest: room for 32 rows of whole_blocks(k).
+// The first m of 32 rows of A, in place if possible; rest: memory for 32 rows of whole_blocks(k).
 inline Bf16Rows bf16_rows(const bfloat16* a, std::int64_t ld, std::int64_t m, std::int64_t k,
                           bfloat16* rest) {
   const std::int64_t whole = k / bf16_block, left = k - whole * bf16_block;
@@ -280,7 +280,7 @@ inline void bf16_fetch_to_write(const bfloat16* c, std::int64_t ldc) {
   for (std::int64_t r = 0; r < bf16_block; ++r) __builtin_prefetch(c + r * ldc, 1);
 }
 
-// Rows [0, rows) and columns [0, columns), at most 32, of a block of sums.
+// Stores rows [0, rows) and columns [0, columns), at most 32, of a block of sums.
 template <class T>
 inline void bf16_store(const float* sums, std::int64_t ld, std::int64_t rows, std::int64_t columns, T* c,
                        std::int64_t ldc, bool accumulate) {
@@ -297,8 +297,8 @@ inline void bf16_store(const float* sums, std::int64_t ld, std::int64_t rows, st
     }
   }
 }
-// The same where C is in no cache: asks for the lines of the block to the right before, since stores that
-// wait for their lines hold up what follows. What lies beyond C is asked for too, which does no harm.
+// The same if C is in no cache: first prefetches the lines of the block to the right, since stores that wait
+// for their lines delay what follows. Prefetching beyond C is harmless.
 inline void bf16_store_far(const float* sums, std::int64_t rows, std::int64_t columns, bfloat16* c,
                            std::int64_t ldc, bool accumulate) {
   bf16_fetch_to_write(c + bf16_block, ldc);

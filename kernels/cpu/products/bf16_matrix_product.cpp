@@ -8,17 +8,17 @@
 COMERA_CPU_BEGIN
 
 namespace {
-// Tiles of C are chosen by the shape alone; so many numbers of k are taken at a time.
+// Tiles of C depend on the shape alone; `steps_of_k` elements of k are processed at a time.
 constexpr std::int64_t tile_size = 256, steps_of_k = 1024;
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// Tiles are nearly equal, in whole blocks, so that threads have nearly the same to do.
+// Tiles are nearly equal, in whole blocks, to balance the threads.
 std::int64_t equal_tiles(std::int64_t size) {
   return whole_blocks(divide_up(size, divide_up(size, tile_size)));
 }
 
-// Of each thread: rows of A that are not as blocks take them, and sums.
+// Thread-local: rows of A that are not in the layout of blocks, and sums.
 struct Thread {
   bfloat16* rest = nullptr;
   float* sums = nullptr;
@@ -27,7 +27,7 @@ Thread take(Scratch& scratch) {
   return {scratch.narrow(tile_size * steps_of_k), scratch.floats(tile_size * tile_size)};
 }
 
-// One product of a batch, and where its operands are packed.
+// One product of a batch, and the buffers of its packed operands.
 class Bf16Product {
  public:
   Bf16Product(const MatrixProduct& op, Scratch& scratch)
@@ -57,8 +57,8 @@ class Bf16Product {
 
   std::int64_t tiles() const { return divide_up(op_.m, tall_) * divide_up(op_.n, wide_); }
 
-  // What a tile of C needs of A for some steps of k stays in the second cache beside its sums, a panel of B
-  // in the first.
+  // For some steps of k, the tile's part of A stays in the L2 cache with its sums, and a panel of B in the L1
+  // cache.
   void tile(std::int64_t batch, std::int64_t index, const Thread& thread) const {
     const std::int64_t across = divide_up(op_.n, wide_);
     const std::int64_t i0 = index / across * tall_, j0 = index % across * wide_;
@@ -96,7 +96,7 @@ class Bf16Product {
     });
   }
 
-  // The 32 rows from i, numbers [l, l + steps).
+  // The 32 rows from i, elements [l, l + steps).
   Bf16Rows rows_from(std::int64_t batch, std::int64_t i, std::int64_t l, std::int64_t steps,
                      bfloat16* rest) const {
     if (op_.transpose_a) return {packed_a_ + i * depth_ + l, depth_, divide_up(steps, bf16_block)};

@@ -7,8 +7,8 @@
 
 COMERA_CPU_BEGIN
 
-// A right operand of products (k x n), packed once into panels: a matrix of k rows, or the transpose of one
-// of k columns.
+// A right operand of products (k x n), packed once into panels: from a matrix with k rows, or the transpose
+// of one with k columns.
 class Bf16Operand {
  public:
   Bf16Operand() = default;
@@ -21,7 +21,7 @@ class Bf16Operand {
 
   std::int64_t n() const { return n_; }
   std::int64_t depth() const { return whole_blocks(k_); }
-  // The panel of columns [j, j + 32), from row l on; both multiples of 32.
+  // The panel of columns [j, j + 32), starting at row l; both are multiples of 32.
   const bfloat16* panel(std::int64_t j, std::int64_t l = 0) const {
     return panels_ + j * depth() + l * bf16_block;
   }
@@ -43,7 +43,7 @@ class Bf16Operand {
   bfloat16* panels_ = nullptr;
 };
 
-// A block of rows of bfloat16, whose rows are whole steps of k wide.
+// A block of bfloat16 rows whose width is a multiple of a step of k.
 struct Bf16Block {
   bfloat16* at = nullptr;
   std::int64_t ld = 0;

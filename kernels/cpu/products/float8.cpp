@@ -24,9 +24,9 @@ Float8Scale& scale_in(const Tensor& tensor) { return *static_cast<Float8Scale*>(
 ivec choose(ivec condition, ivec yes, ivec no) { return (condition & yes) | (~condition & no); }
 ivec bits_of(float x) { return (ivec)splat(x); }
 
-// The codes that float8_code() gives (kernels/shared/float8_code.h). Rounding to nearest even is done by
-// adding just less than half of what is cut off; of numbers too small for the format's exponents by an
-// addition that leaves no bits below their last one.
+// The codes of float8_code() (kernels/shared/float8_code.h). Rounding to nearest even adds just less than
+// half of the part cut off; numbers too small for the format's exponents are rounded by an addition that
+// leaves no bits below their last one.
 template <class F>
 bytes codes_of(vec unscaled, float scale) {
   constexpr bool e4m3 = F::largest < 1000;
@@ -34,7 +34,7 @@ bytes codes_of(vec unscaled, float scale) {
   const vec x = unscaled * scale;
   const ivec sign = (ivec)((uvec)(ivec)x >> 24) & 0x80;
   const vec magnitude = abs(x);
-  const ivec not_a_number = (ivec)abs(unscaled) >= 0x7f800000;  // an infinity becomes one too
+  const ivec not_a_number = (ivec)abs(unscaled) >= 0x7f800000;  // infinity becomes one too
   const vec finite = min(magnitude, splat(F::largest));
   const ivec word = (ivec)finite;
   const ivec normal =
@@ -46,7 +46,7 @@ bytes codes_of(vec unscaled, float scale) {
   return __builtin_convertvector(choose(not_a_number, code - code + 0x7f, code), bytes);
 }
 
-// Largest magnitude as the bits of a float, as which a NaN is larger than everything.
+// Largest magnitude as the bits of a float; as bits, a NaN is larger than everything.
 template <class T, Activation activation>
 float largest_magnitude(const Float8Quantize& op) {
   const std::int64_t pieces = row_pieces(op.rows);
@@ -68,8 +68,8 @@ float largest_magnitude(const Float8Quantize& op) {
   return value;
 }
 
-// 16 x 16 bytes, rows `from_apart` and `to_apart` apart: interleaving the two halves of the rows four times
-// leaves the columns.
+// 16 x 16 bytes with row strides `from_apart` and `to_apart`: interleaving the two halves of the rows four
+// times transposes.
 void transpose_block(const std::uint8_t* from, std::int64_t from_apart, std::uint8_t* to,
                      std::int64_t to_apart) {
   __m128i rows[block_side], mixed[block_side];
@@ -89,7 +89,7 @@ void transpose_block(const std::uint8_t* from, std::int64_t from_apart, std::uin
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i * to_apart), rows[i]);
 }
 
-// The codes of x's part at (row, column), zeros beyond x: no activation makes anything else of 0.
+// The codes of x's part at (row, column), zeros beyond x: every activation maps 0 to 0.
 template <class F, class T, Activation activation>
 void quantize_tile(const Float8Quantize& op, float scale, std::int64_t row, std::int64_t column,
                    std::uint8_t* tile) {

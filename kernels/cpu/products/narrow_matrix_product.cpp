@@ -7,8 +7,9 @@
 
 COMERA_CPU_BEGIN
 
-// Operands are widened to single precision, B whole, and A and C some rows at a time, for oneDNN's sgemm:
-// what it has for AVX-512 BF16 takes longer. Processors that multiply bfloat16 have bf16_matrix_product.cpp.
+// Operands are widened to single precision for oneDNN's sgemm, B as a whole, A and C some rows at a time:
+// oneDNN's kernels for AVX-512 BF16 are slower. Processors that multiply bfloat16 use
+// bf16_matrix_product.cpp.
 namespace {
 constexpr std::int64_t block_rows = 1024;
 

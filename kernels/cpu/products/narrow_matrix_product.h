@@ -8,10 +8,10 @@
 
 COMERA_CPU_BEGIN
 
-// Of products of bfloat16.
+// For products of bfloat16.
 std::size_t narrow_matrix_product_scratch(const MatrixProduct& op);
 
-// C = 0 unless it is added to: of products of nothing.
+// Sets C = 0 unless it is added to: for empty products.
 template <class T>
 void clear_rows(T* c, const MatrixProduct& op) {
   for (std::int64_t row = 0; row < op.m; ++row) std::fill_n(c + row * op.leading_c(), op.n, T(0.F));
@@ -27,7 +27,7 @@ inline void clear_narrow_product(const MatrixProduct& op) {
   }
 }
 
-// Results that overlap are added in order; otherwise either a product or the batch fills the threads.
+// Overlapping results are added in order; otherwise the threads share either a product or the batch.
 inline bool batch_fills_threads(const MatrixProduct& op) {
   return op.stride_c != 0 && op.batch >= 8 && 2 * op.m * op.n * op.k <= 64'000'000;
 }

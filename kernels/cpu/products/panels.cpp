@@ -74,7 +74,7 @@ struct Pack {
   }
   void end() {}
 };
-// And sums their columns.
+// Also sums their columns.
 struct PackAndSum {
   float *panel, *column_sums;
   vec totals[panel_vectors] = {};
@@ -89,7 +89,7 @@ struct PackAndSum {
   }
 };
 
-// And asks for a line at each step.
+// Also prefetches a line at each step.
 template <class Also>
 struct Fetch {
   const char* line;
@@ -97,18 +97,18 @@ struct Fetch {
   Also also;
 
   inline __attribute__((always_inline)) void row(std::int64_t l, const vec (&b)[panel_vectors]) {
-    __builtin_prefetch(line, 0, 2);  // into the second cache
+    __builtin_prefetch(line, 0, 2);  // into the L2 cache
     line += apart;
     also.row(l, b);
   }
   void end() { also.end(); }
 };
 
-// The rows of C from row i on that one tile has.
+// The rows of C, starting at i, that belong to one tile.
 template <class T, class Also>
 void multiply_rows(const Left& left, const T* b, std::int64_t ldb, std::int64_t m, std::int64_t k, float* c,
                    std::int64_t i, Into into, const Ahead& ahead, Also also) {
-  const std::int64_t line = i / tile_rows;  // each tile asks for another one of the rows' lines
+  const std::int64_t line = i / tile_rows;  // each tile prefetches another line of the rows
   for_rows(m - i, [&]<int Rows>() {
     Tile<Rows> tile = {};
     fetch_to_write<Rows>(c + i * panel_width, panel_width);
@@ -132,7 +132,7 @@ void pack_and_multiply_panel(const Left& left, const T* b, std::int64_t ldb, std
     return pack_and_multiply_panel<float>(left, panel, panel_width, panel_width, panel, m, k, c, into,
                                           column_sums, ahead);
   }
-  if (m == 0 && column_sums != nullptr) {  // there is no product to do it
+  if (m == 0 && column_sums != nullptr) {  // no product computes them
     PackAndSum sum{panel, column_sums};
     for (std::int64_t l = 0; l < k; ++l) {
       const vec row[] = {load(b + l * ldb), load(b + l * ldb + lanes)};
@@ -155,8 +155,8 @@ template void pack_and_multiply_panel<bfloat16>(const Left&, const bfloat16*, st
                                                 const Ahead&);
 
 namespace {
-// C = A B or C += A B of an A whose rows follow each other in memory, from which they come: tile by tile of
-// A's rows, which asks for the next ones meanwhile, at each step for as many bytes as a column of them has.
+// C = A B or C += A B for an A whose rows are contiguous in memory, outside the caches: tile by tile of A's
+// rows. Meanwhile it prefetches the next rows, at each step as many bytes as a column of them has.
 void multiply_long_rows(const Left& left, const float* panels, std::int64_t m, std::int64_t n, std::int64_t k,
                         const StoreTile& c) {
   for (std::int64_t i = 0; i < m; i += tile_rows) {
@@ -181,7 +181,7 @@ void multiply_long_rows(const Left& left, const float* panels, std::int64_t m, s
 
 void multiply_into(const Left& left, const float* panels, std::int64_t m, std::int64_t n, std::int64_t k,
                    const StoreTile& c) {
-  constexpr std::int64_t depth = 256;  // of B's panel that stays in the first cache
+  constexpr std::int64_t depth = 256;  // of B's panel that stays in the L1 cache
   if (k <= depth) return multiply(left, panels, m, n, k, c);
   if (left.step == 1 && left.row == k) return multiply_long_rows(left, panels, m, n, k, c);
   for (std::int64_t l = 0; l < k; l += depth) {

@@ -4,16 +4,16 @@
 
 #include "kernels/cpu/simd.h"
 
-// Small products of cache-resident blocks, for kernels that work block by block.
+// Small products of cache-resident blocks, for blocked kernels.
 //
 // B (k x n) is packed into panels of `panel_width` columns: [ceil(n / panel_width)][k][panel_width], zeros
-// beyond n. A and C stay where they are.
+// beyond n. A and C stay in place.
 COMERA_CPU_BEGIN
 
 inline constexpr int panel_vectors = 2;
 inline constexpr int panel_width = panel_vectors * lanes;
 #ifdef __AVX512F__
-inline constexpr int tile_rows = 12;  // 24 of 32 registers hold the tile of C
+inline constexpr int tile_rows = 12;  // the tile of C takes 24 of 32 registers
 #else
 inline constexpr int tile_rows = 6;  // 12 of 16
 #endif
@@ -74,8 +74,8 @@ struct Left {
   Left from(std::int64_t i, std::int64_t l) const { return {a + i * row + l * step, row, step}; }
 };
 
-// Asks for the lines of a tile of C that comes next: C is in no cache, and stores that wait for their lines
-// hold up the products behind them. What lies beyond C is asked for too, which does no harm.
+// Prefetches the lines of the next tile of C: C is in no cache, and stores that wait for their lines delay
+// the following products. Prefetching beyond C is harmless.
 template <int Rows, class T>
 inline __attribute__((always_inline)) void fetch_to_write(const T* c, std::int64_t ldc) {
   constexpr int line = 64 / sizeof(T);
@@ -92,12 +92,12 @@ struct Tile {
   vec at[Rows][panel_vectors];
 };
 
-// Memory that a product asks for while it multiplies, a line at each step: the rows of the panel that is
-// packed next. They are in no cache, and too far apart for the hardware to see them coming.
+// Memory that a product prefetches while it multiplies, a line at each step: the rows of the next panel to
+// pack. They are in no cache, and too far apart for the hardware prefetcher.
 struct Ahead {
-  const char* at = nullptr;  // or there is none
-  std::int64_t apart = 0;    // bytes from a row to the next
-  int lines = 0;             // of a row
+  const char* at = nullptr;  // or null
+  std::int64_t apart = 0;    // row stride in bytes
+  int lines = 0;             // per row
 
   Ahead() = default;
   template <class T>
@@ -107,13 +107,13 @@ struct Ahead {
         lines(panel_width * static_cast<int>(sizeof(T)) / 64) {}
 };
 
-// What a product does besides with each row of B that it reads, and at its end: nothing.
+// A no-op in place of the additional work for each row of B and at the end.
 struct Nothing {
   void row(std::int64_t, const vec (&)[panel_vectors]) {}
   void end() {}
 };
 
-// A tile of A B, where the rows of B lie `ldb` apart.
+// A tile of A B, where B has row stride `ldb`.
 template <int Rows, class T, class Also>
 inline __attribute__((always_inline)) void multiply_tile(const Left& left, const T* b, std::int64_t ldb,
                                                          std::int64_t k, Tile<Rows>& tile, Also also) {
@@ -143,7 +143,7 @@ inline __attribute__((always_inline)) void multiply_tile(const Left& left, const
 
 enum class Into { set, add };
 
-// What to do with a finished tile: store it.
+// Stores a finished tile.
 template <class T>
 struct StoreTileAs {
   T* c;
@@ -193,7 +193,7 @@ inline void one_tile(const Left& left, const float* panel, std::int64_t k, std::
   finish(tile, i, j, columns);
 }
 
-// body<Rows>() for the rows of a tile, of which the last ones of C may have fewer than the others.
+// body<Rows>() for the rows of a tile; the last tile of C may have fewer.
 template <int Rows = tile_rows, class Body>
 inline void for_rows(std::int64_t rows, const Body& body) {
   if constexpr (Rows > 0) {
@@ -208,7 +208,7 @@ inline void any_tile(std::int64_t m, const Left& left, const float* panel, std::
   for_rows(m - i, [&]<int Rows>() { one_tile<Rows>(left.from(i, 0), panel, k, i, j, columns, finish); });
 }
 
-// finish(tile, i, j, columns) for every tile of A B: down each panel, which stays in the first cache.
+// finish(tile, i, j, columns) for every tile of A B, along columns of C: each panel stays in the L1 cache.
 template <class Finish>
 inline void multiply(const Left& left, const float* panels, std::int64_t m, std::int64_t n, std::int64_t k,
                      const Finish& finish) {
@@ -218,7 +218,7 @@ inline void multiply(const Left& left, const float* panels, std::int64_t m, std:
   }
 }
 
-// Fetches the place of the next tile along rows of C before it finishes one.
+// Prefetches the next tile along rows of C before finishing one.
 template <class Finish>
 struct FetchNext {
   const Finish& finish;
@@ -233,7 +233,7 @@ struct FetchNext {
   }
 };
 
-// The same along rows of C, for results that go to memory: whole rows are written in one go.
+// The same along rows of C, for results that go to memory: whole rows are written consecutively.
 template <class Finish>
 inline void multiply_by_rows(const Left& left, const float* panels, std::int64_t m, std::int64_t n,
                              std::int64_t k, const Finish& finish) {
@@ -246,13 +246,13 @@ inline void multiply_by_rows(const Left& left, const float* panels, std::int64_t
   }
 }
 
-// C (+)= A B of one panel of B, where C's rows are panel_width apart; compiled once.
+// C (+)= A B for one panel of B, where C has row stride panel_width; compiled once.
 void multiply_panel(const Left& left, const float* panel, std::int64_t m, std::int64_t k, float* c,
                     Into into);
 
-// The same of columns [0, n) of a B in memory, n <= panel_width. The product of the first tile packs them
-// into `panel` on its way, since it is bound by multiplications. It asks for `ahead` meanwhile, and adds the
-// sums of the columns to `column_sums`, which are a whole panel's, or nullptr.
+// The same for columns [0, n) of a B in memory, n <= panel_width. The product of the first tile also packs
+// them into `panel`, since it is bound by multiplications. Meanwhile it prefetches `ahead`, and adds the
+// column sums to `column_sums`, which has a whole panel's width, or is nullptr.
 template <class T>
 void pack_and_multiply_panel(const Left& left, const T* b, std::int64_t ldb, std::int64_t n, float* panel,
                              std::int64_t m, std::int64_t k, float* c, Into into, float* column_sums,

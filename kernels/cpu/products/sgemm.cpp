@@ -1,4 +1,4 @@
-// The one file that includes oneDNN.
+// The only file that includes oneDNN.
 #include "kernels/cpu/products/sgemm.h"
 
 #include <dnnl.h>
@@ -24,8 +24,8 @@ void call(const Product& p, std::int64_t row, std::int64_t rows, std::int64_t co
                p.k, static_cast<int>(status));
 }
 
-// oneDNN writes code for this processor at its first product, and crashes where the system has no memory left
-// for it. Whether there is some is asked once, before that.
+// oneDNN generates code for this processor at its first product, and crashes if the system has no memory left
+// for it. This is checked once, before that.
 void require_memory_for_code() {
   [[maybe_unused]] static const bool enough = [] {
     constexpr std::size_t bytes = std::size_t{32} << 20;
@@ -44,8 +44,8 @@ void require_memory_for_code() {
 TilePlan plan_tiles(const Product& p) {
   const std::int64_t work = 2 * p.m * p.n * p.k;
   if (work < 200'000) return {};
-  // Operands are packed anew for each tile: 4 tiles, or 8 large ones where packing is cheap; each worth a
-  // thread's while.
+  // Operands are packed for each tile separately: 4 tiles, or 8 large ones if packing is cheap; each large
+  // enough for a thread.
   const std::int64_t most = p.transpose_a ? 4 : 8;
   const std::int64_t tiles = std::clamp<std::int64_t>(work / 4'000'000, 2, most);
   TilePlan plan;

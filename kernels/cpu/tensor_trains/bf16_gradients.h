@@ -3,22 +3,22 @@
 #include "kernels/cpu/products/bf16_operand.h"
 #include "kernels/cpu/tensor_trains/tt_linear_parts.h"
 
-// What the backward passes of tensor trains in bfloat16 share. Tokens fall into groups with sums of their
-// own, as in tt_linear_parts.h, and a group into blocks of rows.
+// Shared by the backward passes of tensor trains in bfloat16. Tokens are divided into groups with separate
+// sums, as in tt_linear_parts.h, and a group into blocks of rows.
 COMERA_CPU_BEGIN
 
 inline constexpr std::int64_t bf16_most_rows = 128;  // of a block
 
-// Sums of a weight's gradient in whole blocks.
+// Sums of a weight's gradient, in whole blocks.
 inline WeightSums bf16_weight_sums(std::int64_t rank, std::int64_t columns, Scratch& scratch) {
   static_assert(panel_width == bf16_block);
   return {whole_blocks(rank), columns, scratch};
 }
 
-// A block of rows of a group; panel: room for bf16_most_rows x 32.
+// A block of rows of a group; panel: memory for bf16_most_rows x 32.
 struct Bf16RowBlock {
   std::int64_t begin, rows;
-  bool first;  // of its group: sums are set, not added to
+  bool first;  // of its group: sums are set instead of added to
   bfloat16* panel;
 
   std::int64_t rows_from(std::int64_t i) const { return std::min(bf16_block, rows - i); }
@@ -30,7 +30,7 @@ struct Bf16RowBlock {
                      across.ld);
   }
 
-  // sums (ranks x columns) = left right, or +=; left: a transpose, right: these rows, `ld` apart.
+  // sums (ranks x columns) = left right, or +=; left: a transpose, right: these rows, with stride `ld`.
   void weight_gradient(const Bf16Block& left, const bfloat16* right, std::int64_t ld, std::int64_t columns,
                        const WeightSums& sums, std::int64_t first_column = 0) const {
     const std::int64_t steps = whole_blocks(rows) / bf16_block;

@@ -6,7 +6,7 @@
 COMERA_CPU_BEGIN
 
 namespace {
-constexpr std::int64_t most_columns = 256;  // of the inner tensor, which live in the second cache
+constexpr std::int64_t most_columns = 256;  // of the inner tensor, which stay in the L2 cache
 
 struct Operands {
   Bf16Operand b_up, a_up_across, b_up_across, a_down_across, b_down_across;
@@ -29,7 +29,7 @@ struct Operands {
   }
 };
 
-// Of a group; those of da_up and da_down are transposed.
+// Per group; those of da_up and da_down are transposed.
 struct Sums {
   WeightSums da_up, db_up, da_down, db_down;
   float* dbias = nullptr;
@@ -43,7 +43,7 @@ struct Sums {
         dbias(scratch.floats(whole_blocks(op.bias.elements()))) {}
 };
 
-// Of a thread.
+// Thread-local.
 struct Memory {
   bfloat16 *rest, *panel;
   Bf16Block xa, xa_across, ha_across, dha, dha_across, dxa, dxa_across, h, du;
@@ -109,7 +109,7 @@ class Block {
     block_.weight_gradient(memory_.ha_across, dy, outputs, outputs, sums_.db_down);
   }
 
-  // A chunk of the inner columns: h and du, and what they give.
+  // A chunk of the inner columns: h and du, and their contributions.
   template <Activation activation>
   void inner(std::int64_t c) const {
     const std::int64_t columns = std::min(most_columns, whole_blocks(op_.b_up.dim(1) - c));
@@ -134,7 +134,7 @@ class Block {
     }
   }
 
-  // h of u in `sums`, and du of dh in `other_sums`, whose rows beyond the block's are 0.
+  // Computes h from u in `sums`, and du from dh in `other_sums`; rows beyond the block are 0.
   template <Activation activation>
   void activate_block(const float* bias, bfloat16* h, bfloat16* du, float* dbias) const {
     vec totals[] = {load(dbias), load(dbias + lanes)};

@@ -7,7 +7,7 @@ COMERA_CPU_BEGIN
 
 namespace {
 constexpr std::int64_t piece_rows = 128;
-constexpr std::int64_t chunk_columns = 512;  // of the inner tensor, which live in the second cache
+constexpr std::int64_t chunk_columns = 512;  // of the inner tensor, which stay in the L2 cache
 
 struct Operands {
   Bf16Operand a_up, b_up, a_down, b_down;
@@ -28,7 +28,7 @@ struct Operands {
   }
 };
 
-// Of a thread: blocks of 32 rows.
+// Thread-local: blocks of 32 rows.
 struct Memory {
   bfloat16* rest;
   Bf16Block xa, h, ha;
@@ -43,7 +43,7 @@ struct Memory {
         ha_sums(scratch.floats(bf16_block * whole_blocks(op.a_down.dim(1)))) {}
 };
 
-static_assert(bf16_block == 2 * lanes);  // as for_biased_rows wants it
+static_assert(bf16_block == 2 * lanes);  // required by for_biased_rows
 
 template <Activation activation>
 void activate_block(const float* sums, const float* bias, bfloat16* h, std::int64_t ld) {
@@ -53,8 +53,7 @@ void activate_block(const float* sums, const float* bias, bfloat16* h, std::int6
   });
 }
 
-// The result of 32 rows of A, or of as many as there are, goes to c, and as a left operand of the next
-// product to `next`.
+// Writes the result for up to 32 rows of A to c and, as a left operand of the next product, to `next`.
 void keep(const float* sums, std::int64_t ld, std::int64_t rows, std::int64_t j, std::int64_t n, bfloat16* c,
           const Bf16Block& next) {
   bf16_store(sums, ld, rows, std::min(bf16_block, n - j), c + j, n, false);

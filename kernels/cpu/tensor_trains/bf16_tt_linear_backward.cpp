@@ -19,7 +19,7 @@ struct Operands {
   }
 };
 
-// Of a group; da's are transposed.
+// Per group; da's are transposed.
 struct Sums {
   WeightSums da;
   std::array<WeightSums, max_group_outputs> db{};
@@ -45,7 +45,7 @@ struct GroupSums {
   }
 };
 
-// Of a thread.
+// Thread-local.
 struct Memory {
   bfloat16 *rest, *panel;
   Bf16Block xa_across, dxa, dxa_across;
@@ -82,7 +82,7 @@ class Block {
   }
 
  private:
-  // du in dy's place, and its column sums.
+  // Computes du in place of dy, and its column sums.
   void output_gradient(int i) const {
     const TTLinearBackward::Output& output = op_.output[i];
     float* dbias = output.dbias ? sums_.dbias[i] : nullptr;

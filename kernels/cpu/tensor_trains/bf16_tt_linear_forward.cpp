@@ -22,7 +22,7 @@ struct Operands {
   }
 };
 
-// Of a thread: blocks of 32 rows.
+// Thread-local: blocks of 32 rows.
 struct Memory {
   bfloat16* rest;
   float* sums;

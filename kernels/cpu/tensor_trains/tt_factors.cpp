@@ -8,26 +8,26 @@
 COMERA_CPU_BEGIN
 
 namespace {
-// The products of cores are too small to be shared out among threads. So a piece of work is a side of a
-// train, all of it: L_0..L_{p-1} with A, or R_p..R_{K-1} with B.
+// The products of cores are too small to be divided among threads. A piece of work is therefore a whole side
+// of a tensor train: L_0..L_{p-1} with A, or R_p..R_{K-1} with B.
 enum Side : std::uint8_t { left, right, sides };
 
-// S_k, L_k and R_k as matrices in memory, and how many rows L_k and columns R_k have.
+// S_k, L_k and R_k as matrices in memory, and the numbers of rows of L_k and columns of R_k.
 struct Partials {
   std::array<const float*, max_tt_cores> gated{}, at{};
   std::array<std::int64_t, max_tt_cores> size{};
 };
 
-// What a thread needs for a side of a train.
+// Thread-local memory for a side of a tensor train.
 struct Room {
   std::array<float*, max_tt_cores> gated{}, partial{};
-  float *gradient[2] = {}, *dgated = nullptr;  // those of partials in turns
+  float *gradient[2] = {}, *dgated = nullptr;  // gradients of partials, alternating
   double* sums = nullptr;
 };
 
 std::int64_t elements_of(const TTCoreChain& train, int k) { return train.core[k].elements(); }
 
-// The middle gate is multiplied into A, which has fewer numbers than S_{p-1}.
+// The middle gate is multiplied into A, which is smaller than S_{p-1}.
 bool is_gated(const TTCoreChain& train, int k) { return k + 1 < train.order && k + 1 != train.inputs; }
 
 std::array<std::int64_t, max_tt_cores> sizes(const TTCoreChain& train) {
@@ -103,7 +103,7 @@ Partials left_partials(const TTCoreChain& train, const Room& room) {
   return partials;
 }
 
-// R_first..R_{K-1}, the first of them in b if that is given.
+// R_first..R_{K-1}, the first of them in b if given.
 Partials right_partials(const TTCoreChain& train, int first, float* b, const Room& room) {
   Partials partials{.size = sizes(train)};
   const int last = train.order - 1;
@@ -130,7 +130,7 @@ void merge(const TTFactorsForward::Factors& factors, Side side, const Room& room
   if (side == right) {
     auto* b = factors.b.data<float>();
     right_partials(train, train.inputs, b, room);
-    if (train.inputs + 1 == train.order)  // nothing is multiplied
+    if (train.inputs + 1 == train.order)  // no product is needed
       std::copy_n(train.core[train.inputs].data<float>(), elements_of(train, train.inputs), b);
     const std::int64_t outputs = factors.b.dim(1), rank = train.rank(train.inputs - 1);
     const std::int64_t zeros = factors.b.dim(0) - rank - (factors.last_row ? 1 : 0);
@@ -154,7 +154,7 @@ void add_to(float* to, const float* from, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) to[i] += from[i];
 }
 
-// With y = x gate, column by column: dx = dy gate, dgate += column sums of dy x. With `add`, dx is added to.
+// With y = x gate, column by column: dx = dy gate, dgate += column sums of dy x. With `add`, adds to dx.
 struct GateGradient {
   std::int64_t rows, columns, dy_apart;
   const float *x, *gate, *dy;

@@ -8,7 +8,7 @@
 COMERA_CPU_BEGIN
 
 namespace {
-// Of a group; the sums of da_up and da_down are transposed.
+// Per group; the sums of da_up and da_down are transposed.
 struct Sums {
   WeightSums da_up, db_up, da_down, db_down;
   float* dbias = nullptr;
@@ -27,10 +27,10 @@ struct Memory {
   float *a_up_across = nullptr, *b_up_across = nullptr, *a_down_across = nullptr, *b_down_across = nullptr;
   float* bias = nullptr;  // of whole panels
   std::array<Sums, groups_most> sums{};
-  // of each thread
+  // per thread
   float *h = nullptr, *du = nullptr;  // chunks; du also serves dy
   float *dxa = nullptr, *dha = nullptr, *x = nullptr;
-  float *xa = nullptr, *ha = nullptr;  // of a narrow type only
+  float *xa = nullptr, *ha = nullptr;  // for a narrow type only
   std::int64_t thread_floats = 0;
 };
 
@@ -75,7 +75,7 @@ void pack_operands(const TTFeedForwardBackward& op, const Memory& memory, int th
   pack(op.bias.data<float>(), op.bias.elements(), 1, op.bias.elements(), memory.bias);
 }
 
-// Sums in the panel of h become h, and activation' goes to the other.
+// Turns sums in the panel of h into h, and writes activation' to the other panel.
 template <Activation activation>
 void activate_panel(const float* bias, std::int64_t rows, float* h, float* slopes) {
   for_biased_rows(h, bias, rows, [&]<int Vectors>(std::int64_t r, vec(&u)[Vectors]) {
@@ -88,7 +88,7 @@ void activate_panel(const float* bias, std::int64_t rows, float* h, float* slope
   });
 }
 
-// du = dh activation' of a tile, in the slopes' place, and its column sums.
+// du = dh activation' of a tile, in place of the slopes, and its column sums.
 struct TimesSlope {
   float* du;
   float* dbias;
@@ -156,7 +156,7 @@ class Block {
     }
   }
 
-  // A chunk of the inner columns: h and du, and what they give.
+  // A chunk of the inner columns: h and du, and their contributions.
   template <Activation activation>
   void inner(std::int64_t c) const {
     const std::int64_t width = op_.b_up.dim(1), columns = std::min(chunk_columns, width - c);

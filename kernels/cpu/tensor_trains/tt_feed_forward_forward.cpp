@@ -11,7 +11,7 @@ namespace {
 struct Memory {
   float *a_up = nullptr, *b_up = nullptr, *a_down = nullptr, *b_down = nullptr;  // packed
   float* bias = nullptr;                                                         // of whole panels
-  // Of each thread; x, xa and ha of a narrow type only.
+  // Per thread; x, xa and ha for a narrow type only.
   float* h = nullptr;  // a chunk
   float *x = nullptr, *xa = nullptr, *ha = nullptr;
   std::int64_t thread_floats = 0;
@@ -47,7 +47,7 @@ void pack_operands(const TTFeedForwardForward& op, const Memory& memory, int thr
   pack(op.bias.data<float>(), op.bias.elements(), 1, op.bias.elements(), memory.bias);
 }
 
-// Sums in a panel become h.
+// Turns sums in a panel into h.
 template <Activation activation>
 void activate_panel(const float* bias, std::int64_t rows, float* panel) {
   for_biased_rows(panel, bias, rows, [&]<int Vectors>(std::int64_t r, vec(&u)[Vectors]) {

@@ -10,7 +10,7 @@
 COMERA_CPU_BEGIN
 
 namespace {
-// Of a group; the sums of da are transposed.
+// Per group; the sums of da are transposed.
 struct Sums {
   WeightSums da;
   std::array<WeightSums, max_group_outputs> db{};
@@ -30,11 +30,11 @@ struct Memory {
   float* a = nullptr;                         // Aᵀ packed
   std::array<float*, max_group_outputs> b{};  // Bᵀ packed
   std::array<Sums, groups_most> sums{};
-  // of each thread
+  // per thread
   float* du = nullptr;
   float* dxa = nullptr;
   float* x = nullptr;
-  float* xa = nullptr;  // of a narrow type only
+  float* xa = nullptr;  // for a narrow type only
   std::int64_t thread_floats = 0;
 };
 
@@ -56,7 +56,7 @@ Memory take(const TTLinearBackward& op, Scratch& scratch) {
   return memory;
 }
 
-// du of a chunk of columns: into dy, into panels, and its column sums.
+// du of a chunk of columns: written into dy and into panels, with its column sums.
 template <class T>
 struct Chunk {
   const T* saved;  // u or y
@@ -76,7 +76,8 @@ vec du_of(const Chunk<T>& chunk, T* dy, const T* saved, std::int64_t c, At at) {
 
 template <Activation activation, class T>
 void activation_gradient(const Chunk<T>& chunk) {
-  constexpr std::int64_t ahead = 2;  // rows fetched early: a chunk's rows are too short for the hardware to
+  constexpr std::int64_t ahead =
+      2;  // rows prefetched: a chunk's rows are too short for the hardware prefetcher
   for (std::int64_t t = 0; t < chunk.rows; ++t) {
     T* dy = chunk.dy + t * chunk.width;
     const T* saved = chunk.saved + t * chunk.width;
@@ -87,7 +88,7 @@ void activation_gradient(const Chunk<T>& chunk) {
       __builtin_prefetch(saved + early + c);
       for (int v = 0; v < panel_vectors; ++v) {
         const std::int64_t at = c + v * lanes, left = chunk.columns - at;
-        vec du = splat(0);  // a panel is whole even where the columns end
+        vec du = splat(0);  // a panel is padded where the columns end
         if (left >= lanes) {
           du = du_of<activation>(chunk, dy, saved, at, WholeVector{});
         } else if (left > 0) {
@@ -144,7 +145,7 @@ class Block {
     }
   }
 
-  // du of a chunk in its panels, and what it gives but dxa.
+  // du of a chunk in its panels, and its contributions except dxa.
   template <Activation activation>
   void du_and_db(int i, std::int64_t c, std::int64_t columns, float* dbias) const {
     const TTLinearBackward::Output& output = op_.output[i];

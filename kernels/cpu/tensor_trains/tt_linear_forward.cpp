@@ -10,13 +10,13 @@
 COMERA_CPU_BEGIN
 
 namespace {
-// Tokens are taken in blocks whose x, xa and part of u stay in the second cache.
+// Tokens are processed in blocks whose x, xa and part of u stay in the L2 cache.
 constexpr std::int64_t block_rows = 120;  // a multiple of every tile_rows
 
 struct Packed {
   float* a = nullptr;
   std::array<float*, max_group_outputs> b{};
-  // Of each thread; of a narrow type only.
+  // Per thread; for a narrow type only.
   float *x = nullptr, *xa = nullptr;
   std::int64_t thread_floats = 0;
 };

@@ -8,25 +8,25 @@
 #include "kernels/cpu/threads.h"
 #include "kernels/cpu/widened.h"
 
-// What the passes of tensor-train linears share.
+// Shared by the passes of tensor-train layers.
 COMERA_CPU_BEGIN
 
-// Tokens fall into fixed groups, each with its own sums of weights' gradients, which are added in order at
-// the end; a group is worked through in blocks of rows, and wide tensors of a block in chunks of columns, so
-// that a chunk is used several times while it is in the second cache.
+// Tokens are divided into fixed groups, each with separate sums of weight gradients, which are added in order
+// at the end. A group is processed in blocks of rows, and the wide tensors of a block in chunks of columns,
+// so that a chunk is used several times while it is in the L2 cache.
 inline constexpr std::int64_t group_rows_least = 128;
 inline constexpr std::int64_t groups_most = 16;
-inline constexpr std::int64_t block_rows = 132;  // of whole tiles
+inline constexpr std::int64_t block_rows = 132;  // a multiple of the tile
 inline constexpr std::int64_t chunk_columns = 256;
-// Panels of a chunk lie a cache line more than a power of two apart: they would share cache sets.
+// The stride of a chunk's panels is a cache line more than a power of two, to avoid sharing cache sets.
 inline constexpr std::int64_t panel_apart = block_rows * panel_width + 16;
 
 inline std::int64_t group_count(std::int64_t tokens) {
   return std::clamp<std::int64_t>(tokens / group_rows_least, 1, groups_most);
 }
 
-// C (+)= chunk B over the columns of a chunk, which lies in panels panel_apart apart. b: these rows of B
-// packed, its panels `depth` rows long.
+// C (+)= chunk B over the columns of a chunk, whose panels have stride panel_apart. b: these rows of B
+// packed, in panels of `depth` rows.
 template <int Rows>
 inline void chunk_tile(const float* chunk, const float* b, std::int64_t columns, std::int64_t i,
                        std::int64_t j, std::int64_t n, const StoreTile& to) {
@@ -48,7 +48,7 @@ inline void multiply_chunk(const float* chunk, const float* b, std::int64_t dept
   }
 }
 
-// dx = dxa Aᵀ of a block, or dx +=. a: Aᵀ packed.
+// dx = dxa Aᵀ for a block, or dx +=. a: Aᵀ packed.
 template <class T>
 inline void input_gradient(const float* dxa, std::int64_t rank, const float* a, T* dx, std::int64_t rows,
                            std::int64_t inputs, bool accumulate) {
@@ -57,8 +57,8 @@ inline void input_gradient(const float* dxa, std::int64_t rank, const float* a, 
 }
 
 // Sums of a weight's gradient or of its transpose, ranks x columns, panel by panel:
-// [panel][ranks][panel_width]. Were their rows as long as the weight's, the rows of a panel would share sets
-// of the first cache and, of wide layers, lie on a page each.
+// [panel][ranks][panel_width]. With rows as long as the weight's, the rows of a panel would share sets of the
+// L1 cache and, in wide layers, lie on separate pages.
 struct WeightSums {
   float* at = nullptr;
   std::int64_t ranks = 0;
@@ -66,11 +66,12 @@ struct WeightSums {
   WeightSums() = default;
   WeightSums(std::int64_t rank, std::int64_t columns, Scratch& scratch)
       : at(scratch.floats(panels_size(rank, columns))), ranks(rank) {}
-  // Of the panel that begins at this column.
+  // The panel that begins at this column.
   float* panel(std::int64_t column) const { return at + column * ranks; }
 };
 
-// The sums (+)= left right; left: a transpose, right: `rows` rows in memory. panel: room for one of right.
+// The sums (+)= left right; left: a transpose, right: `rows` rows in memory. panel: memory for one panel of
+// right.
 template <class T>
 inline void weight_gradient(const Left& left, const T* right, std::int64_t ld, std::int64_t rows,
                             std::int64_t columns, const WeightSums& sums, Into into, float* panel) {

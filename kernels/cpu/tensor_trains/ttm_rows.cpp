@@ -39,7 +39,7 @@ void small_product(const Left& left, const float* b, std::int64_t m, std::int64_
   for_columns(0, n, [&](std::int64_t j, auto at) { rows_of_product<into>(left, b + j, m, n, k, c + j, at); });
 }
 
-// Fixed ranges of the places [0, count), whose ends are moved so that places with one key stay together.
+// Fixed ranges of [0, count), with ends moved so that entries with one key stay together.
 template <class Key>
 std::int64_t range_begin(std::int64_t piece, std::int64_t count, const Key& key) {
   std::int64_t i = count * piece / pieces;

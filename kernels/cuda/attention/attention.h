@@ -1,9 +1,9 @@
 #pragma once
 
-// What the kernels of attention share. A block owns rows of one sequence and one head (or of all heads that
-// share keys): 16 rows a warp, as fragments. It goes over the other side of the scores some rows at a time,
-// which lie in shared memory. Scores are held in registers only and computed again where they are needed;
-// every sum has one owner and a fixed order.
+// Shared by the attention kernels. A block owns rows of one sequence and one head (or of all heads that share
+// keys): 16 rows per warp, as fragments. It iterates over the other side of the scores in tiles of rows in
+// shared memory. Scores exist only in registers and are recomputed where needed; every sum has one owner and
+// a fixed order.
 
 #include <algorithm>
 
@@ -20,11 +20,11 @@ inline constexpr int most_head_size = 128;
 template <class Math, int D>
 struct AttentionTiles {
   using T = typename Math::Element;
-  static constexpr bool narrow = sizeof(T) == 2 && D <= 64;  // eight warps find room for what they hold
+  static constexpr bool narrow = sizeof(T) == 2 && D <= 64;  // eight warps have registers for their tiles
   static constexpr int warps = narrow ? 8 : 4;
   static constexpr int threads = warps * warp;
   static constexpr int own_rows = 16 * warps;
-  static constexpr int other_rows = std::min(128, (sizeof(T) == 2 ? 8192 : 2048) / D);  // at a time
+  static constexpr int other_rows = std::min(128, (sizeof(T) == 2 ? 8192 : 2048) / D);  // per tile
   static constexpr int stride = D + 8;
   static constexpr int other_elements = other_rows * stride;
   static constexpr int group = std::min(64, other_rows);  // see DealtKeys
@@ -36,14 +36,14 @@ struct HeadRows {
   T* at = nullptr;
   std::int64_t ld = 0;  // elements from row to row
   int size = 0;         // of a head
-  int unit = 1;         // every head's rows begin at multiples of so many elements, and are whole ones
+  int unit = 1;         // every head's rows begin at, and consist of, multiples of this many elements
 
   __device__ __forceinline__ T* row(std::int64_t row, int head) const {
     return at + row * ld + std::int64_t{head} * size;
   }
 };
 
-// move(unit): what rows are moved in is 16 bytes, 4 bytes or an element.
+// move(unit): rows are moved in units of 16 bytes, 4 bytes or an element.
 template <class T, class Move>
 __device__ __forceinline__ void in_units(const HeadRows<T>& rows, const Move& move) {
   constexpr int sixteen = 16 / sizeof(T), four = 4 / sizeof(T);
@@ -55,8 +55,8 @@ __device__ __forceinline__ void in_units(const HeadRows<T>& rows, const Move& mo
     move(std::integral_constant<int, 1>{});
 }
 
-// Where the column of ones stands that values are followed by: behind their rows, or in a place that these
-// have for it, where something else is stored.
+// Where the column of ones after the values is stored: after their rows, or in their last column, where
+// memory holds something else.
 enum class One : std::uint8_t { none, behind, last };
 
 // Tensors of an operation, of either direction.
@@ -65,7 +65,7 @@ struct Attention {
   HeadRows<T> q, k, v, out;
   HeadRows<T> dout, dq, dk, dv;  // backward only
   float* log_sum_exp = nullptr;
-  // (heads, T): kept Σ_c out dout, left by the first kernel of backward for the second.
+  // (heads, T): kept Σ_c out dout, passed from the first backward kernel to the second.
   float* delta = nullptr;
   const float* slopes = nullptr;  // (heads, 2), or null
   const std::int32_t* offsets = nullptr;
@@ -75,7 +75,7 @@ struct Attention {
   int most_queries = 0;  // of a sequence, at its beginning
   One one = One::none;
   float scale = 1;
-  // What dropout keeps is multiplied by mask.scale at the end only; it is 1 / kept, or 0 if nothing is kept.
+  // mask.scale is applied only at the end; it is 1 / keep probability, or 0 if nothing is kept.
   DropoutMask mask;
   float kept = 1;
 
@@ -118,7 +118,7 @@ Attention<T> attention_of(const Operation& op) {
   return made;
 }
 
-// Sequences and one more block for the padding; heads; parts of the longest sequence.
+// Grid: sequences and one more block for the padding; heads; parts of the longest sequence.
 template <class Operation>
 Shape3 attention_grid(const Operation& op, std::int64_t heads, int own_rows) {
   return {op.sequence_offsets.elements(), heads, blocks_for(op.longest, own_rows)};
@@ -139,15 +139,15 @@ void with_head_size(const Operation& op, const Kernel& kernel) {
     kernel(std::integral_constant<int, 128>{});
 }
 
-// Where the rows of a tile lie in shared memory. An order moves the bits of a row's number about, so that the
-// place of a sum of numbers without a bit in common is the sum of their places.
+// The position of a tile's rows in shared memory. An order permutes the bits of a row's number, so that the
+// position of a sum of numbers with disjoint bits is the sum of their positions.
 struct InOrder {
   static __device__ __forceinline__ int place(int row) { return row; }
 };
 
-// Keys of a group are dealt to the four lanes that hold a row of scores such that each has neighbours, for
-// which a call of dropout's generator decides at once: column 2 t + i of tile n of eight is the group's key
-// (group / 4) t + 2 n + i. Products do not see it, as keys and values lie alike.
+// Keys of a group are permuted so that each of the four lanes of a score row holds neighbouring keys, whose
+// dropout one generator call decides: column 2 t + i of tile n of eight is the group's key (group / 4) t + 2
+// n + i. Products are unaffected, since keys and values have the same order.
 template <int group>
 struct PermutedKeyOrder {
   static constexpr int each = group / 4;
@@ -155,24 +155,24 @@ struct PermutedKeyOrder {
     const int key = row % each;
     return row / group * group + key / 2 * 8 + row % group / each * 2 + key % 2;
   }
-  // The group's key in column fragment_column() of tile 0; those of tile n are 2 n behind it.
+  // The group's key in column fragment_column() of tile 0; those of tile n follow at 2 n.
   static __device__ __forceinline__ int first() { return fragment_column() / 2 * each; }
 };
 
-// Moves the line of memory with this address into the second-level cache; nobody waits for it.
+// Prefetches the memory line of this address into the L2 cache, without waiting.
 __device__ __forceinline__ void prefetch_l2([[maybe_unused]] const void* address) {
 #if !defined(COMERA_EMULATED)
   asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
 #endif
 }
 
-// So many bytes, moved in one instruction.
+// A type of this many bytes, moved in one instruction.
 template <int bytes>
 struct alignas(bytes) Bytes {
   std::conditional_t<bytes == 2, std::uint16_t, std::uint32_t> at[bytes < 4 ? 1 : bytes / 4];
 };
 
-// A unit's first element becomes 1, or its last one, which is behind others.
+// Sets a unit's first element to 1, or its last one, if it follows others.
 template <class T, int U>
 __device__ __forceinline__ void put_one(Bytes<U * sizeof(T)>& unit, bool last) {
   constexpr int words = U * sizeof(T) / 4;
@@ -186,9 +186,9 @@ __device__ __forceinline__ void put_one(Bytes<U * sizeof(T)>& unit, bool last) {
     unit.at[0] = (unit.at[0] & 0xffff0000u) | 0x3f80u;
 }
 
-// Rows [first, first + rows) of a head into shared memory, by so many threads: zeros beyond the sequence's
-// end and the head's width, but ones in their column, even beyond the end. Those who read must meet the
-// block's barrier first. Several loads are on their way at once.
+// Loads rows [first, first + rows) of a head into shared memory with the given number of threads: zeros
+// beyond the sequence's end and the head's width, but ones in the column of ones, even beyond the end.
+// Readers must pass the block's barrier first. Several loads are in flight at once.
 template <int D, int rows, int threads, class Order, class T>
 __device__ __forceinline__ void load_rows(T* to, const HeadRows<T>& from, int head, One one,
                                           std::int64_t begin, int length, int first) {
@@ -207,8 +207,8 @@ __device__ __forceinline__ void load_rows(T* to, const HeadRows<T>& from, int he
     const int real = (column < from.size ? length - first : 0) - own_row;
     const T* source = from.row(begin + first + own_row, head) + column;
     const std::int64_t source_step = step * from.ld;
-    // own_row < step, and row is a multiple of step * batch, so that their places are added. The place
-    // of their sum is computed wrongly by nvcc 13.0 where own_row is always 0 (step = 1).
+    // own_row < step, and row is a multiple of step * batch, so that their positions can be added. nvcc 13.0
+    // computes the position of their sum wrongly where own_row is always 0 (step = 1).
     static_assert((step & (step - 1)) == 0 && (batch & (batch - 1)) == 0);
     T* const own_to = to + Order::place(own_row) * stride + column;
 #pragma unroll 2
@@ -232,7 +232,7 @@ __device__ __forceinline__ void load_rows(T* to, const HeadRows<T>& from, int he
   });
 }
 
-// Asks for rows [first, first + rows) of a head, a thread for each, that a load will want soon.
+// Prefetches rows [first, first + rows) of a head for an upcoming load, one row per thread.
 template <int rows, int threads, class T>
 __device__ __forceinline__ void prefetch_rows(const HeadRows<T>& from, int head, std::int64_t begin,
                                               int length, int first) {
@@ -244,14 +244,15 @@ __device__ __forceinline__ void prefetch_rows(const HeadRows<T>& from, int head,
   prefetch_l2(at + from.size - 1);
 }
 
-// A warp's 16 rows of fragments, each times `factor` of its half, into rows of a head that the sequence has;
-// by way of shared memory that is the warp's own, so that neighbours in memory are written together.
+// Stores a warp's 16 rows of fragments, each times the `factor` of its half, into those rows of a head that
+// the sequence has; through shared memory owned by the warp, so that neighbours in memory are written
+// together.
 template <int D, class T>
 __device__ __forceinline__ void store_rows(const HeadRows<T>& to, int head, std::int64_t begin, int length,
                                            int first, T* shared, const TileC (&tiles)[D / 8],
                                            const float (&factor)[2]) {
   constexpr int stride = D + 8;
-  __syncwarp();  // nobody reads what is there any more
+  __syncwarp();  // all lanes are done with the previous content
 #pragma unroll
   for (int half = 0; half < 2; ++half)
 #pragma unroll
@@ -278,14 +279,14 @@ __device__ __forceinline__ void store_rows(const HeadRows<T>& to, int head, std:
   });
 }
 
-// A warp's own 16 rows as fragments: held in registers where there is room for them, which saves shared
-// memory traffic, or loaded where they are wanted.
+// A warp's own 16 rows as fragments: in registers if there is room, which saves shared memory traffic, or
+// loaded when needed.
 template <class Math, int D, bool held>
 class OwnRows {
  public:
   using T = typename Math::Element;
   __device__ __forceinline__ explicit OwnRows(const T* tile) : tile_(tile) {}
-  // When the tile is complete.
+  // Called when the tile is complete.
   __device__ __forceinline__ void hold() {
     if constexpr (held)
 #pragma unroll
@@ -303,7 +304,7 @@ class OwnRows {
   typename Math::A rows_[held ? D / Math::depth : 1];
 };
 
-// Zeros in the rows that no sequence has: the work of blocks (sequences, …, …).
+// Zeros the rows outside all sequences: the work of blocks (sequences, …, …).
 template <class T>
 __device__ __forceinline__ void clear_padding(const HeadRows<T>& to, int heads, std::int64_t used,
                                               std::int64_t rows) {
@@ -314,13 +315,13 @@ __device__ __forceinline__ void clear_padding(const HeadRows<T>& to, int heads, 
       to.at[row * to.ld + column] = T(0.F);
 }
 
-// What dropout decides of N neighbouring elements: the highest bit of byte i % 4 of word i / 4 says that
-// element i stays.
+// Dropout decisions for N neighbouring elements: the highest bit of byte i % 4 of word i / 4 is set if
+// element i is kept.
 template <int N>
 struct DropoutMaskBits {
   unsigned word[N / 4];
 
-  // Element i is then what was element count + i.
+  // Afterwards element i is the previous element count + i.
   template <int count>
   __device__ __forceinline__ void skip() {
 #pragma unroll
@@ -335,15 +336,15 @@ class Dropout {
     if (!active) return;
     key_ = *mask.key;
     site_ = mask.site;
-    // A byte is at least the threshold if its highest bit and the sum of its other bits and this say so:
-    // either of them up to a threshold of 128, both beyond it.
+    // A byte is at least the threshold depending on its highest bit and on the sum of its other bits and this
+    // constant: either of them for a threshold up to 128, both beyond it.
     const bool low = mask.threshold <= 128;
     added_ = ((low ? 128 : 256) - mask.threshold) * 0x01010101u;
     either_ = low ? ~0u : 0u;
   }
 
-  // Of elements [element, element + N): a call of the generator for sixteen, or two where they lie across.
-  // Without dropout all stay.
+  // For elements [element, element + N): one generator call for sixteen, or two if they straddle a boundary.
+  // Without dropout all are kept.
   template <int N>
   __device__ __forceinline__ DropoutMaskBits<N> decide(std::uint64_t element) const {
     DropoutMaskBits<N> decisions;
@@ -388,10 +389,10 @@ class Dropout {
 inline constexpr float log2_of_e = 1.4426950408889634F;
 inline constexpr float log_of_2 = 0.6931471805599453F;
 
-// Makes scores of a head's products of queries and keys. Gradients are small differences of large sums, which
-// cancel only if all kernels round a score alike: scores are powers of 2 times `unit`, and are multiplied
-// with it by the fmaf that subtracts from them. A bias is added first, by an fmaf of its own; products by a
-// scale that is not positive take this way, too, as -infinity times it would not stand for what is hidden.
+// Converts a head's products of queries and keys to scores. Gradients are small differences of large sums,
+// which cancel only if all kernels round a score alike: scores are powers of 2 times `unit`, applied in the
+// fmaf that subtracts from them. A bias is added first, in a separate fmaf. Products with a non-positive
+// scale take this path too, because -infinity times the scale would no longer mark hidden keys.
 struct Scores {
   const bool biased;
   const float scale, unit;
@@ -406,7 +407,8 @@ struct Scores {
     before = op.slopes[2 * head] * log2_of_e;
     behind = -op.slopes[2 * head + 1] * log2_of_e;
   }
-  // Of the key so many places behind the query, if biased: of what is added, one is negative, or both are 0.
+  // For the key at this distance after the query, if biased: of the two terms, one is negative, or both are
+  // 0.
   __device__ __forceinline__ float with_bias(float product, float distance) const {
     return fmaf(product, scale, fminf(distance * before, distance * behind));
   }

@@ -1,6 +1,6 @@
-// Packed attention, backward, in two kernels: one owns queries (dq), one owns keys (dk, dv). Both compute the
-// probabilities again from log_sum_exp. That is seven products where sharing them would need five, but no
-// score crosses from block to block and nothing is added by whoever comes first.
+// Packed attention, backward, in two kernels: one owns queries (dq), one owns keys (dk, dv). Both recompute
+// the probabilities from log_sum_exp. This takes seven products where sharing them would take five, but no
+// scores pass between blocks, and no sum depends on the order in which blocks run.
 
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/kernels.h"
@@ -9,16 +9,16 @@ namespace comera::COMERA_CUDA {
 
 namespace {
 
-// So many columns of scores are in registers at a time. Sums of split products need registers of their own,
-// and so do the sums that a warp owns: of D columns for queries, of 2 D for keys.
+// Columns of scores in registers at a time. Sums of split products need separate registers, and so do the
+// sums that a warp owns: D columns for queries, 2 D for keys.
 template <class Math, int D, int sums>
 inline constexpr int score_columns =
     std::min(AttentionTiles<Math, D>::group,
              (D == 128 || (AttentionTiles<Math, D>::narrow && sums * D > 64) ? 16 : 32) /
                  (std::is_same_v<Math, SplitTF32> && D > 32 ? 2 : 1));
 
-// With 64 columns, what limits is how often fragments are read from shared memory: blocks are of four warps,
-// so that three of them have registers enough to hold the warps' own rows.
+// With 64 columns, the limit is shared memory traffic for fragments: blocks have four warps, so that with
+// three blocks there are enough registers for the warps' own rows.
 template <class Math, int D>
 inline constexpr bool holds_own_rows = D == 64 && AttentionTiles<Math, D>::narrow;
 
@@ -31,7 +31,7 @@ struct QueryTiles {
   static constexpr std::size_t elements = 2 * (own_elements + Tiles::other_elements);
 };
 
-// Σ_c out dout of rows of a head, in all four lanes of each row.
+// Σ_c out dout for rows of a head, in all four lanes of each row.
 template <int D, class T>
 __device__ __forceinline__ float dot_of_row(const T* out, int size, int unit, const T* dout) {
   float part = 0;
@@ -51,8 +51,8 @@ __device__ __forceinline__ float dot_of_row(const T* out, int size, int unit, co
   return part;
 }
 
-// Block (sequence, head, part of the queries). Also leaves delta. The compiler is told how many blocks a
-// multiprocessor has: otherwise it saves registers for more of them, and spills.
+// Block (sequence, head, part of the queries). Also writes delta. The compiler is told the number of blocks
+// per multiprocessor: otherwise it saves registers for more of them, and spills.
 template <class Math, int D>
 __global__ void __launch_bounds__((QueryTiles<Math, D>::threads), (QueryTiles<Math, D>::blocks))
     attention_query_gradient(Attention<typename Math::Element> op) {
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__((QueryTiles<Math, D>::threads), (QueryTiles<Ma
   const int length = static_cast<int>(op.offsets[sequence + 1] - begin);
   const int first_query = static_cast<int>(blockIdx.z) * Queries::own_rows;
   if (first_query >= length) return;
-  const int queries = op.queries(length);  // whose rows are followed by rows of zeros
+  const int queries = op.queries(length);  // followed by rows of zeros
   const bool any = first_query < queries;
   const int own = first_query + 16 * warp_of_thread();
 
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__((QueryTiles<Math, D>::threads), (QueryTiles<Ma
     load_rows<D, keys, Queries::threads, KeyOrder>(v_tile, op.v, op.kv_head(head), op.one, begin, length,
                                                    first_key);
     __syncthreads();
-    if (own >= queries) continue;  // this warp has loaded for the others only
+    if (own >= queries) continue;  // this warp has only loaded for the others
     if (first_key == 0) {
       own_q.hold();
       own_dout.hold();
@@ -185,8 +185,8 @@ __global__ void __launch_bounds__((QueryTiles<Math, D>::threads), (QueryTiles<Ma
   store_rows<D>(op.dq, head, begin, length, own, q_tile + own_at, dq, {factor, factor});
 }
 
-// Where heads share keys there are few blocks, and each goes over all heads: two teams of its warps then take
-// turns with what there is to go over.
+// If heads share keys, there are few blocks, each of which iterates over all heads: two teams of its warps
+// then alternate between the tiles.
 template <class Math, int D, int teams>
 struct KeyTiles {
   using Tiles = AttentionTiles<Math, D>;
@@ -196,15 +196,14 @@ struct KeyTiles {
   static constexpr int team_warps = warps / teams, team_threads = team_warps * warp;
   static constexpr int own_rows = 16 * team_warps, queries = Tiles::other_rows;
   static constexpr int own_elements = own_rows * Tiles::stride;
-  // Of each team: log_sum and delta of each query; both tiles of queries.
+  // Per team: log_sum and delta of each query; both tiles of queries.
   static constexpr std::size_t team_bytes =
       2 * queries * sizeof(float) + 2 * Tiles::other_elements * sizeof(typename Math::Element);
   static constexpr std::size_t bytes = 2 * own_elements * sizeof(typename Math::Element) + teams * team_bytes;
   static_assert(teams == 1 || team_bytes * teams >= team_threads * D * sizeof(float));
 };
 
-// Block (sequence, head of keys, part of the keys), over all heads that use them. Scores stand with keys as
-// rows.
+// Block (sequence, head of keys, part of the keys), over all heads that use them. Scores have keys as rows.
 template <class Math, int D, int teams>
 __global__ void __launch_bounds__((KeyTiles<Math, D, teams>::threads), (KeyTiles<Math, D, teams>::blocks))
     attention_key_gradient(Attention<typename Math::Element> op) {
@@ -235,7 +234,7 @@ __global__ void __launch_bounds__((KeyTiles<Math, D, teams>::threads), (KeyTiles
   const int real_queries = op.queries(length);
 
   const Dropout dropout(op.mask);
-  // Of the queries of its heads, a team takes one tile of `teams` after the other.
+  // Each team takes every `teams`-th tile of the queries of its heads.
   const int heads_each = op.heads / op.kv_heads, parts = (real_queries + queries - 1) / queries;
   const auto head_of = [&](int tile) { return kv_head * heads_each + tile / parts; };
   const auto first_of = [&](int tile) { return tile % parts * queries; };
@@ -250,7 +249,7 @@ __global__ void __launch_bounds__((KeyTiles<Math, D, teams>::threads), (KeyTiles
   load_rows<D, Keys::own_rows, Keys::threads, InOrder>(v_tile, op.v, kv_head, op.one, begin, length,
                                                        first_key);
   TileC dk[D / 8] = {}, dv[D / 8] = {};
-  OwnRows<Math, D, false> own_k(k_tile + own_at);  // there are registers for one of them
+  OwnRows<Math, D, false> own_k(k_tile + own_at);  // registers suffice for one of them
   OwnRows<Math, D, Keys::held> own_v(v_tile + own_at);
   for (int tile = team; tile - team < heads_each * parts; tile += teams) {
     const bool turn = tile < heads_each * parts;
@@ -258,7 +257,7 @@ __global__ void __launch_bounds__((KeyTiles<Math, D, teams>::threads), (KeyTiles
     const std::int64_t place = head * op.rows + begin + first_query;
     if (tile >= teams) __syncthreads();
     if (turn) {
-      // A query that is not there has probabilities of 0.
+      // A missing query has probabilities of 0.
       const int query = static_cast<int>(opaque_thread_index() % Keys::team_threads);
       float query_sum = INFINITY, query_delta = 0;
       if (query < queries && first_query + query < real_queries) {
@@ -281,9 +280,9 @@ __global__ void __launch_bounds__((KeyTiles<Math, D, teams>::threads), (KeyTiles
     const Scores scores_of(op, head);
 #pragma unroll 1
     for (int g = 0; g < queries && first_query + g < real_queries; g += group) {
-      // This lane's decisions of the warp's 16 keys for two queries, of which each lane takes below what is
-      // of its own keys and queries: key 4 i + j is bit 8 j + 7 - i for the first query, 8 j + 3 - i for the
-      // other.
+      // This lane's decisions for the warp's 16 keys and two queries, from which each lane below selects
+      // those of its own keys and queries: key 4 i + j is bit 8 j + 7 - i for the first query, 8 j + 3 - i
+      // for the other.
       unsigned bits = 0;
 #pragma unroll(D == 32 ? 2 : 1)
       for (int i = 0; i < 2; ++i) {

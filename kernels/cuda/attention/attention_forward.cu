@@ -1,6 +1,6 @@
-// Packed attention, forward: a running softmax over blocks of keys (Milakov and Gimelshein, "Online
+// Packed attention, forward: an online softmax over blocks of keys (Milakov and Gimelshein, "Online
 // normalizer calculation for softmax", 2018; Dao et al., "FlashAttention", 2022), whose scores are never
-// written.
+// written to memory.
 
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/kernels.h"
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__((AttentionTiles<Math, D>::threads), AttentionT
   const int length = static_cast<int>(op.offsets[sequence + 1] - begin);
   const int first_query = static_cast<int>(blockIdx.z) * Tiles::own_rows;
   if (first_query >= length) return;
-  const int queries = op.queries(length);  // whose rows are followed by rows of zeros
+  const int queries = op.queries(length);  // followed by rows of zeros
   const bool any = first_query < queries;
   const int own = first_query + 16 * warp_of_thread();  // this warp's first query
 
@@ -50,13 +50,13 @@ __global__ void __launch_bounds__((AttentionTiles<Math, D>::threads), AttentionT
   float largest[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};  // in powers of 2; this lane's part of the sum
   TileC out[D / 8] = {};
   for (int first_key = 0; any && first_key < length; first_key += keys) {
-    if (first_key > 0) __syncthreads();  // nobody reads the tiles before any more
+    if (first_key > 0) __syncthreads();  // all warps are done with the previous tiles
     load_rows<D, keys, Tiles::threads, KeyOrder>(k_tile, op.k, op.kv_head(head), One::none, begin, length,
                                                  first_key);
     load_rows<D, keys, Tiles::threads, KeyOrder>(v_tile, op.v, op.kv_head(head), op.one, begin, length,
                                                  first_key);
     __syncthreads();
-    if (own >= queries) continue;  // this warp has loaded for the others only
+    if (own >= queries) continue;  // this warp has only loaded for the others
 #pragma unroll 1
     for (int g = 0; g < keys && first_key + g < length; g += group) {
       TileC scores[group / 8] = {};
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__((AttentionTiles<Math, D>::threads), AttentionT
     const int row = own + fragment_row() + 8 * half;
     const bool real = row < queries;
     factor[half] = real ? op.mask.scale / total : 0;
-    if (!real)  // not left to the factor: what is there may be no number
+    if (!real)  // not by the factor: the value may not be finite
 #pragma unroll
       for (int n = 0; n < D / 8; ++n) out[n].at[2 * half] = out[n].at[2 * half + 1] = 0;
     if (row < length && fragment_column() == 0)

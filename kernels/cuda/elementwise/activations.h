@@ -5,8 +5,8 @@
 
 namespace comera::COMERA_CUDA {
 
-// Instructions of their own, to about 22 bits; the library's functions for more bits, or for the smallest
-// numbers, take several times as long as the memory that a kernel waits for.
+// Single instructions, accurate to about 22 bits. The library's functions, with more bits and correct for the
+// smallest numbers, take several times as long as the memory accesses of a kernel.
 #if defined(COMERA_EMULATED)
 inline float fast_exp2(float x) { return std::exp2(x); }
 inline float fast_reciprocal(float x) { return 1 / x; }
@@ -26,9 +26,9 @@ __device__ __forceinline__ float fast_reciprocal(float x) {
 // exp(-x² / 2)
 __device__ __forceinline__ float bell(float x) { return fast_exp2(-0.72134752F * x * x); }
 
-// The normal distribution's function, given bell(x). Its lower tail is bell(x) times a polynomial of
-// 1 / (1 + 0.28 |x|), after Hastings (Abramowitz and Stegun, 7.1.26) with one term more: fitted to an
-// absolute error of 6e-9, of which float32 leaves 2e-7.
+// The normal distribution function, given bell(x). Its lower tail is bell(x) times a polynomial of 1 / (1 +
+// 0.28 |x|), after Hastings (Abramowitz and Stegun, 7.1.26) with one more term: fitted to an absolute error
+// of 6e-9, which rounding to float32 raises to 2e-7.
 __device__ __forceinline__ float normal_cdf(float x, float bell_of_x) {
   const float t = fast_reciprocal(1 + 0.28F * fabsf(x));
   float sum = -0.1035947F;

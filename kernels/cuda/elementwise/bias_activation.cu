@@ -1,4 +1,4 @@
-// A bias and an activation on every number, and their gradients.
+// Adds a bias and applies an activation, and their gradients.
 
 #include "kernels/cuda/each.h"
 #include "kernels/cuda/elementwise/activations.h"

@@ -1,4 +1,4 @@
-// The end of a block: bias, dropout, residual and norm in one pass, whose kernels are in norm_rows.cu.
+// The end of a block: bias, dropout, residual and norm in one pass, with the kernels of norm_rows.cu.
 
 #include "kernels/cuda/elementwise/norm_rows.h"
 #include "kernels/cuda/kernels.h"

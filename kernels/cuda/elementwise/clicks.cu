@@ -1,4 +1,4 @@
-// What click models need beside linear layers and tables: sums in a fixed order, without atomics.
+// Operations of click models besides linear layers and tables: sums in a fixed order, without atomics.
 
 #include "kernels/cuda/each.h"
 #include "kernels/cuda/elementwise/activations.h"
@@ -35,7 +35,7 @@ void divide_bags(const DivideBags& op, const KernelContext& context) {
 
 constexpr int pair_threads = 128;
 
-// F + 1 vectors of each example, the first one apart.
+// F + 1 vectors of each example, the first one in separate memory.
 template <class T>
 struct Vectors {
   T *first, *others;
@@ -54,8 +54,8 @@ Vectors<T> vectors_in(const Tensor& first, const Tensor& others) {
           static_cast<int>(first.dim(1))};
 }
 
-// Those of one example in shared memory, in rows of one more number, so that different vectors begin in
-// different banks.
+// The vectors of one example in shared memory, with rows padded by one element, so that different vectors
+// begin in different banks.
 template <class T>
 __device__ __forceinline__ void load_example(const Vectors<T>& x, float* to) {
   for (int k = static_cast<int>(threadIdx.x); k < x.count * x.width; k += pair_threads)
@@ -67,7 +67,7 @@ struct Pair {
   int i, j;
 };
 __device__ __forceinline__ Pair pair_of(int p) {
-  int i = static_cast<int>((1 + sqrtf(1 + 8 * static_cast<float>(p))) / 2);  // perhaps one off
+  int i = static_cast<int>((1 + sqrtf(1 + 8 * static_cast<float>(p))) / 2);  // possibly off by one
   if (i * (i - 1) / 2 > p) --i;
   if (i * (i + 1) / 2 <= p) ++i;
   return {i, p - i * (i - 1) / 2};
@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(pair_threads) dot_interaction_kernel(Vectors<T
   }
 }
 
-// An example's vectors have to fit into the shared memory of a block: that of a Hopper at most.
+// An example's vectors have to fit into a block's shared memory, at most that of a Hopper GPU.
 LaunchShape example_shape(const Tensor& first, std::int64_t vectors, std::int64_t products) {
   constexpr std::size_t most = std::size_t{227} << 10;
   const std::size_t bytes = static_cast<std::size_t>(vectors * (first.dim(1) + 1) + products) * sizeof(float);
@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(loss_threads)
   for (std::int64_t b = threadIdx.x; b < examples; b += loss_threads) {
     const bool real = b < *count;
     const float z = real ? static_cast<float>(logits[b]) : 0.F, label = real ? labels[b] : 0.F;
-    const float small = expf(-fabsf(z));  // so that nothing overflows
+    const float small = expf(-fabsf(z));  // to avoid overflow
     if (real) {
       loss += static_cast<double>((z > 0 ? z : 0) - z * label + log1pf(small));
       correct += (z > 0) == (label > 0.5F) ? 1 : 0;

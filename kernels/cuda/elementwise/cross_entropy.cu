@@ -1,4 +1,4 @@
-// Softmax and cross-entropy of rows of logits. A block has a row.
+// Softmax and cross-entropy of rows of logits, one row per block.
 
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/reduce.h"
@@ -18,7 +18,7 @@ struct Rows {
   const std::int32_t *targets, *count;
   std::int64_t row_begin;
   bool gradient;
-  double* losses;  // (rows): of each row, 0 for absent ones
+  double* losses;  // (rows): per row, 0 for absent ones
   float* correct;  // (rows): 1 or 0
 };
 
@@ -35,7 +35,7 @@ __device__ __forceinline__ Largest larger(const Largest& a, const Largest& b) {
 template <class T>
 __global__ void __launch_bounds__(threads) cross_entropy_rows(Rows<T> op) {
   constexpr int warps = threads / warp;
-  auto* sums = shared_array<float>(4 * warps);  // two each, and a place of twice the size
+  auto* sums = shared_array<float>(4 * warps);  // two each, and one element of twice the size
   auto* places = reinterpret_cast<std::int64_t*>(sums + 2 * warps);
   const std::int64_t row = blockIdx.x;
   const auto logit = [&](std::int64_t c) -> T& {
@@ -74,12 +74,12 @@ __global__ void __launch_bounds__(threads) cross_entropy_rows(Rows<T> op) {
     op.correct[row] = best.at == target ? 1.F : 0.F;
   }
   if (!op.gradient) return;
-  // block_sum() ended with a barrier: every thread has read what it needs of others' logits.
+  // block_sum() ended with a barrier: all threads are done reading the logits of others.
   for (std::int64_t c = threadIdx.x; c < op.padded; c += threads)
     logit(c) = T(c < op.classes ? expf(z(c) - best.value) / sum - (c == target ? 1.F : 0.F) : 0.F);
 }
 
-// One block: what the rows give together.
+// One block: the totals over the rows.
 __global__ void __launch_bounds__(threads)
     add_results(const double* losses, const float* correct, std::int64_t rows, std::int64_t row_begin,
                 const std::int32_t* count, StepResults* results) {

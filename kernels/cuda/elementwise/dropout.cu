@@ -1,4 +1,4 @@
-// Dropout by itself; other kernels have it in them.
+// Standalone dropout; other kernels include it.
 
 #include "kernels/cuda/each.h"
 #include "kernels/cuda/kernels.h"
@@ -13,7 +13,7 @@ struct Masked {
   const T* x;
   DropoutMask mask;
   T* y;
-  static constexpr int at_once = 16;  // a block of decisions
+  static constexpr int at_once = 16;  // the elements of one Philox call
 
   template <int V>
   __device__ void run(std::int64_t i) const {

@@ -1,4 +1,4 @@
-// Rows that are looked up and summed, and their gradients: sums in a fixed order, without atomics.
+// Lookups and sums of rows, and their gradients: sums in a fixed order, without atomics.
 
 #include "kernels/cuda/each.h"
 #include "kernels/cuda/elementwise/search.h"
@@ -40,8 +40,8 @@ void embedding_sum(const EmbeddingSum& op, const KernelContext& context) {
        op.y.elements(), op.y.dim(1));
 }
 
-// Adds rows of dy, in the order of places [begin, end) that are `step` apart; row_at says which row is at a
-// place. Several are on their way at once; behind the end zeros are added.
+// Adds rows of dy, in the order of positions [begin, end) with step `step`; row_at maps a position to a row.
+// Several loads are in flight at once; beyond the end zeros are added.
 template <int at_once, int V, class T>
 __device__ __forceinline__ void add_rows(Values<V>& sum, const T* dy, std::int64_t width, std::int64_t column,
                                          int begin, int end, int step, auto&& row_at) {
@@ -95,14 +95,14 @@ struct SummedSegments : Segments<T> {
 
 constexpr int segment_warps = 16;
 
-// Block (place, columns): the long segment that has every 32nd row at that place, if it is the segment's
-// first such row. Each warp sums every 16th of its rows, and the warps' sums are added in their order.
+// Block (position, columns): the long segment whose first row divisible by 32 is at that position. Each warp
+// sums every 16th of its rows, and the warps' sums are added in order.
 template <class T, int V>
 __global__ void __launch_bounds__(warp* segment_warps, 2) long_segments_kernel(Segments<T> op) {
   auto* sums = shared_array<float>(warp * V * segment_warps);
   const std::int64_t count = min(std::int64_t{*op.count}, op.segments);
   const std::int64_t place = blockIdx.x * long_segment;
-  // The last one that begins there or before: of those that begin at one place, all others are empty.
+  // The last segment that begins there or before: of those with one beginning, all others are empty.
   const std::int64_t u =
       first_place(count, place + 1, [&](std::int64_t p) -> std::int64_t { return op.offsets[p]; }) - 1;
   if (u < 0) return;
@@ -150,17 +150,17 @@ void segment_sum(const SegmentSum& op, const KernelContext& context) {
 }
 
 constexpr int table_threads = 256;
-constexpr int tokens_at_once = 8;  // that a thread looks at
+constexpr int tokens_at_once = 8;  // examined by a thread
 constexpr int table_warps = table_threads / warp;
 
-// Block (row, columns, part of the tokens): the tokens with that id are listed, some thousand at a time, and
-// summed in their order.
+// Block (row, columns, part of the tokens): collects the tokens with that id, about a thousand at a time, and
+// sums them in order.
 template <class T, int V>
 __global__ void __launch_bounds__(table_threads)
     table_gradient_kernel(const T* dy, const std::int32_t* ids, const std::int32_t* count,
                           std::int64_t tokens, std::int64_t width, float* partial, float* table) {
   auto* list = shared_array<int>(table_threads * tokens_at_once + 2 * table_warps);
-  int* found = list + table_threads * tokens_at_once;  // by each warp; twice, for two turns
+  int* found = list + table_threads * tokens_at_once;  // found by each warp; twice, for alternating rounds
   const auto row = static_cast<std::int32_t>(blockIdx.x);
   const std::int64_t column = (std::int64_t{blockIdx.y} * table_threads + threadIdx.x) * V;
   const std::int64_t part = (tokens + gridDim.z - 1) / gridDim.z;
@@ -207,7 +207,7 @@ __global__ void __launch_bounds__(table_threads)
   for (int k = 0; k < V; ++k) table[row * width + column + k] += sum.at[k];
 }
 
-// Parts of the tokens: more where a table has few rows, so that every multiprocessor has work.
+// The number of parts of the tokens: more for tables with few rows, so that every multiprocessor has work.
 std::int64_t table_parts(const TableGradient& op) {
   constexpr std::int64_t most = 256, least_tokens = 64;
   const std::int64_t rows = std::max<std::int64_t>(op.dtable.dim(0), 1);

@@ -1,4 +1,4 @@
-// Rows that are picked out of a matrix, and their gradients.
+// Gathers rows of a matrix, and the gradients.
 
 #include "kernels/cuda/each.h"
 #include "kernels/cuda/kernels.h"

@@ -1,4 +1,4 @@
-// Layer norm: its kernels are in norm_rows.cu.
+// Layer norm, with the kernels of norm_rows.cu.
 
 #include "kernels/cuda/elementwise/norm_rows.h"
 #include "kernels/cuda/kernels.h"

@@ -13,7 +13,7 @@ struct SwappedAxes {
   std::int64_t p, q, inner;
   float* y;
 
-  // i counts in y: (outer, q, p, inner)
+  // i is an index into y: (outer, q, p, inner)
   template <int V>
   __device__ void run(std::int64_t i) const {
     const std::int64_t c = i % inner, block = i / inner;

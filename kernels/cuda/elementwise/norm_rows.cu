@@ -1,6 +1,6 @@
-// A row's threads have a column, or V neighbouring ones, or a few such chunks, and go down some rows at once:
-// what they read of a row stays in registers, and so do the sums over rows of what a column gives. A block
-// has as many rows' threads as there is room for.
+// A thread handles a column of a row, or V neighbouring ones, or a few such chunks, and processes several
+// rows at once: its part of a row stays in registers, and so do the sums over rows for its columns. A block
+// handles as many rows in parallel as its threads allow.
 
 #include "kernels/cuda/elementwise/norm_rows.h"
 
@@ -13,9 +13,9 @@ namespace comera::COMERA_CUDA {
 
 namespace {
 
-// As dropout_word(), for four times four elements, `apart` from each other, where lanes 4 i … 4 i + 3 of a
-// warp have the words of a whole block of 16: each computes one of their blocks, and they exchange the words.
-// All lanes of the warp must call.
+// As dropout_word(), for four times four elements with stride `apart`, where lanes 4 i … 4 i + 3 of a warp
+// have the words of a whole block of 16: each computes one of their blocks, and they exchange the words. All
+// lanes of the warp must call.
 __device__ __forceinline__ void dropout_words(const DropoutMask& mask, std::int64_t element,
                                               std::int64_t apart, std::uint32_t (&words)[4]) {
   const unsigned lane = threadIdx.x % 4;
@@ -38,21 +38,21 @@ __device__ __forceinline__ void dropout_words(const DropoutMask& mask, std::int6
 
 constexpr int most_threads = 384;  // of a block
 
-// Chunks of a thread: one of four columns, or four of them in wide rows, or of one column where the width
-// does not divide well.
+// Chunks per thread: one of four columns, or four of them in wide rows, or several of one column if the width
+// is not divisible.
 constexpr int few_chunks = 1, many_chunks = 4, narrow_chunks = 14;
 __host__ __device__ constexpr int rows_at_once(int chunks) { return chunks < 4 ? 4 / chunks : 1; }
 
 struct RowLayout {
   int v, chunks;
-  int threads, groups;  // of a row, whole warps; and how many rows' threads a block has
-  int rows_at_once;     // of each group
+  int threads, groups;  // threads per row, in whole warps; and rows in parallel per block
+  int rows_at_once;     // per group
   std::int64_t block_rows() const { return std::int64_t{groups} * rows_at_once; }
 };
 
 RowLayout layout_of(std::int64_t width) {
   RowLayout layout{};
-  layout.v = width % 16 == 0 ? 4 : 1;  // in fours, four threads have the elements of a dropout's block
+  layout.v = width % 16 == 0 ? 4 : 1;  // in fours: four threads have the elements of one Philox call
   layout.chunks = layout.v == 1 ? narrow_chunks : width > 4 * most_threads ? many_chunks : few_chunks;
   const std::int64_t most = std::int64_t{most_threads} * layout.v * layout.chunks;
   COMERA_CHECK(width <= most, "norms of rows of {} numbers: a GPU's kernel has at most {}", width, most);
@@ -62,13 +62,13 @@ RowLayout layout_of(std::int64_t width) {
   return layout;
 }
 
-// Where a thread works: its first column, the columns from one of its chunks to the next, and its place among
-// the rows' threads of the block.
+// A thread's work: its first column, the stride of its chunks, and the index of its row among the block's
+// parallel rows.
 template <int V>
 struct Place {
   int first, step, group, warps;
 
-  // Whether a chunk of a row that is there is too; a thread whose first one is not has no rows.
+  // Whether a chunk of an existing row is within it; a thread without a first chunk has no rows.
   template <int C>
   __device__ __forceinline__ bool has(int chunk, int width) const {
     return C == 1 || first + chunk * step < width;
@@ -82,7 +82,7 @@ struct Place {
 };
 
 // Each of N sums over the threads of a row, in every one of them. All threads of the block must call.
-// `scratch` has N floats for each warp, and may be used again after another call with another one.
+// `scratch` has N floats per warp, and may be reused after another call with other scratch.
 template <int N, int V>
 __device__ __forceinline__ void row_sums(const Place<V>& place, float (&values)[N], float* scratch) {
   const float sum = warp_sums(values);
@@ -100,18 +100,18 @@ __device__ __forceinline__ void row_sums(const Place<V>& place, float (&values)[
   }
 }
 
-// What a dropout leaves of a thread's numbers: with four columns in a chunk all words are made at once.
+// The dropout of a thread's elements: with four columns per chunk, all words are computed at once.
 template <int V, int C>
 struct Kept {
   const DropoutMask& mask;
   std::uint32_t words[4];
 
-  // `begin`: the first of all.
+  // `begin`: the first of all elements.
   __device__ Kept(const DropoutMask& dropout, const Place<V>& place, int width, std::int64_t begin)
       : mask(dropout), words{} {
     if (V == 4 && mask.key != nullptr) dropout_words(mask, begin, C == 1 ? width : place.step, words);
   }
-  // Of a chunk that begins at an element.
+  // For a chunk that begins at this element.
   __device__ __forceinline__ Values<V> factors(int item, std::int64_t element) const {
     Values<V> factors;
 #pragma unroll
@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(most_threads, C > 1            ? 1
   const std::int64_t row = (std::int64_t{blockIdx.x} * (blockDim.x / row_threads) + place.group) * rows;
   const std::int64_t begin = row * op.width + place.first;
   const int width = static_cast<int>(op.width);
-  // Of this thread's rows; or none.
+  // Number of this thread's rows, possibly 0.
   const int some = place.first < width ? static_cast<int>(min(op.rows - row, std::int64_t{rows})) : 0;
   const auto is_there = [&](int r, int c) { return r < some && place.template has<C>(c, width); };
 
@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(most_threads, C > 1            ? 1
         const Values<V> factor = kept.factors(r * C + c, at);
 #pragma unroll
         for (int i = 0; i < V; ++i) sum.at[i] = other.at[i] + (sum.at[i] + bias.at[i]) * factor.at[i];
-        x[r * C + c] = waiting_of<T>(sum);  // the norm is of what is stored
+        x[r * C + c] = waiting_of<T>(sum);  // the norm uses the stored (rounded) value
         store_waiting(op.sum + at, x[r * C + c]);
       }
     }
@@ -216,14 +216,14 @@ __global__ void __launch_bounds__(most_threads, C > 1            ? 1
       if (r < some) op.mean[row + r] = mean[r], op.rstd[row + r] = rstd[r];
 }
 
-// Shared memory: two halves for row_sums(), and in the end the sums over the rows of each group.
+// Shared memory: two halves for row_sums(), and at the end the sums over the rows of each group.
 __host__ __device__ constexpr std::size_t backward_floats(std::int64_t width, int groups, int warps, int sums,
                                                           int rows) {
   const std::int64_t of_rows = std::int64_t{2} * warps * 2 * rows, of_columns = groups * sums * width;
   return static_cast<std::size_t>(of_rows > of_columns ? of_rows : of_columns);
 }
 
-// There are about two blocks for each multiprocessor.
+// There are about two blocks per multiprocessor.
 template <class T, int V, int C>
 __global__ void __launch_bounds__(most_threads, C == 1 && sizeof(T) == 2 ? 2 : 1)
     norm_backward(NormBackward<T> op, int row_threads) {
@@ -235,12 +235,13 @@ __global__ void __launch_bounds__(most_threads, C == 1 && sizeof(T) == 2 ? 2 : 1
   const int width = static_cast<int>(op.width);
   const float share = 1.F / static_cast<float>(width);
   Values<V> dgamma[C] = {}, dbeta[C] = {}, dbias[C] = {};
-  int turn = 0;  // of the halves of the scratch
+  int turn = 0;  // alternates between the halves of the scratch
   const int all = static_cast<int>(op.rows), at_once = groups * rows;
   for (int some = static_cast<int>(blockIdx.x) * at_once; some < all;
        some += static_cast<int>(gridDim.x) * at_once, turn = 1 - turn) {
     const int row = some + place.group * rows;
-    const int there = place.first < width ? min(all - row, rows) : 0;  // of this thread's; or none
+    const int there =
+        place.first < width ? min(all - row, rows) : 0;  // number of this thread's rows, possibly 0
     const std::int64_t begin = std::int64_t{row} * width + place.first;
     const auto is_there = [&](int r, int c) { return r < there && place.template has<C>(c, width); };
     const T *dy_here = op.dy + begin, *x_here = norm ? op.x + begin : nullptr;
@@ -263,7 +264,7 @@ __global__ void __launch_bounds__(most_threads, C == 1 && sizeof(T) == 2 ? 2 : 1
     T *dsum_here = op.dsum + begin, *dx_here = op.dx != nullptr ? op.dx + begin : nullptr;
     const Kept<V, C> kept(op.dropout, place, width, begin);
 
-    float sums[2 * rows] = {};  // of g and of g times the normal value, g = gamma dy
+    float sums[2 * rows] = {};  // of g and of g times the normalised value, g = gamma dy
     if (norm) {
 #pragma unroll
       for (int c = 0; c < C; ++c) {
@@ -322,7 +323,7 @@ __global__ void __launch_bounds__(most_threads, C == 1 && sizeof(T) == 2 ? 2 : 1
     }
   }
 
-  // (groups, sums, width), where the sums of rows were.
+  // (groups, sums, width), in the memory of the row sums.
   __syncthreads();
   float* own = shared + place.group * op.sums * width + place.first;
 #pragma unroll
@@ -349,7 +350,7 @@ std::int64_t backward_blocks(std::int64_t rows, const RowLayout& layout) {
   return std::min(blocks_for(rows, layout.block_rows()), LaterSums::most_parts);
 }
 
-// Whether sums are left for later: those of other widths are not worth a way of their own there.
+// Whether sums are left for later; other widths are not worth a separate path there.
 bool leaves(const LaterSums& later, std::int64_t width) { return later.sums != nullptr && width % 4 == 0; }
 
 }  // namespace
@@ -399,7 +400,7 @@ void run_norm_backward(NormBackward<T> op, std::initializer_list<Tensor> sums, c
     COMERA_LAUNCH(context.stream, shape, (norm_backward<T, 4, few_chunks>), op, layout.threads);
   const std::int64_t apart = op.sums * op.width;
   std::vector<PartSums> now;
-  std::int64_t at = 0;  // of a block's sums
+  std::int64_t at = 0;  // offset of a block's sums
   for (const Tensor& sum : sums) {
     if (leave)
       later.sums->sums.push_back({.parts = later.parts.from(at), .count = blocks, .apart = apart, .to = sum});

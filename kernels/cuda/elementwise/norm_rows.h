@@ -6,18 +6,18 @@
 #include "kernels/ops/backend.h"
 #include "kernels/ops/products/weight_gradients.h"
 
-// Layer norm over rows, by itself or as the end of a block with bias, dropout and residual before it. The
-// kernels are in norm_rows.cu; layer_norm.cu and bias_dropout_residual_norm.cu say what each operation gives
-// them. For float and bfloat16.
+// Layer norm over rows, alone or as the end of a block with bias, dropout and residual before it. The kernels
+// are in norm_rows.cu; layer_norm.cu and bias_dropout_residual_norm.cu set their arguments. For float and
+// bfloat16.
 namespace comera::COMERA_CUDA {
 
 template <class T>
 struct NormForward {
   std::int64_t rows, width;
-  const T *x, *residual;  // residual and bias: at a block's end only
+  const T *x, *residual;  // residual and bias: only at a block's end
   const float* bias;
   DropoutMask dropout;
-  T* sum;                     // where x goes on from; x itself for a plain norm
+  T* sum;                     // the normalised input; x itself for a plain norm
   const float *gamma, *beta;  // null: no norm
   float eps;
   T* y;
@@ -34,13 +34,13 @@ struct NormBackward {
   const float *gamma, *mean, *rstd;  // null, as x: no norm, dsum = dy
   T* dsum;
   bool accumulate;
-  T* dx;  // behind the dropout; null for a plain norm
+  T* dx;  // gradient of x, with dropout; null for a plain norm
   DropoutMask dropout;
   float* partial;  // (blocks, sums, width)
-  int sums;        // of dgamma, dbeta, dbias, those there are
+  int sums;        // number of those of dgamma, dbeta, dbias that exist
 };
 
-// sums: dgamma, dbeta and dbias, those there are, which are added to at once or later. The kernel's scratch
+// sums: those of dgamma, dbeta and dbias that exist; they are added to at once or later. The kernel's scratch
 // is norm_scratch(); op's last two members are set here.
 template <class T>
 void run_norm_backward(NormBackward<T> op, std::initializer_list<Tensor> sums, const LaterSums& later,

@@ -1,4 +1,4 @@
-// Pairs of numbers of queries and keys, turned by angles that grow with the position.
+// Rotates pairs of elements of queries and keys by angles that grow with the position.
 
 #include "kernels/cuda/each.h"
 #include "kernels/cuda/kernels.h"
@@ -8,7 +8,7 @@ namespace comera::COMERA_CUDA {
 
 namespace {
 
-// i counts in rows x heads x halves of heads.
+// i is an index into rows x heads x halves of heads.
 template <class T>
 struct TurnedHeads {
   T* x;
@@ -19,7 +19,7 @@ struct TurnedHeads {
 
   template <int V>
   __device__ void run(std::int64_t i) const {
-    const std::int64_t column = i % half, head = i / half;  // head: of all rows
+    const std::int64_t column = i % half, head = i / half;  // head: over all rows
     const float* cosines = turns + position_ids[head / heads] * 2 * half + column;
     T *first = x + head * 2 * half + column, *second = first + half;
     const Values<V> a = load<V>(first), b = load<V>(second), cosine = load<V>(cosines),

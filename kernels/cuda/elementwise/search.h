@@ -4,9 +4,9 @@
 
 namespace comera::COMERA_CUDA {
 
-// The first place p in [0, count) with part_of(p) >= wanted, or count; parts do not fall. In every lane, and
-// all lanes of the warp must call: each reads one of 32 places at a time, since what is between two of them
-// takes as long as a single read.
+// The first p in [0, count) with part_of(p) >= wanted, or count; parts are non-decreasing. The result is in
+// every lane, and all lanes of the warp must call: each probes one of 32 positions at a time, so that a round
+// narrows the range about 32-fold in the time of a single read.
 template <class PartOf>
 __device__ __forceinline__ std::int64_t first_place(std::int64_t count, std::int64_t wanted,
                                                     PartOf&& part_of) {
@@ -15,8 +15,7 @@ __device__ __forceinline__ std::int64_t first_place(std::int64_t count, std::int
     const std::int64_t step = (end - begin + warp - 1) / warp;
     const std::int64_t place = begin + (lane_of_thread() + 1) * step - 1;
     const bool before = place < end && part_of(place) < wanted;
-    const int places =
-        __popc(__ballot_sync(all_lanes, before ? 1 : 0));  // the first lanes, since parts do not fall
+    const int places = __popc(__ballot_sync(all_lanes, before ? 1 : 0));  // parts are non-decreasing
     begin += places * step;
     end = min(end, begin + step - 1);
   }

@@ -1,4 +1,4 @@
-// What heads make of whole sequences: sums in a fixed order, without atomics.
+// Operations of heads on whole sequences: sums in a fixed order, without atomics.
 
 #include "kernels/cuda/each.h"
 #include "kernels/cuda/kernels.h"
@@ -85,7 +85,7 @@ struct PairFeatures {
   std::int64_t width;
   T* y;
 
-  // i counts in pairs x width.
+  // i is an index into pairs x width.
   template <int V>
   __device__ void run(std::int64_t i) const {
     const std::int64_t e = i / width, column = i % width;
@@ -122,7 +122,7 @@ struct PairFeaturesGradient {
   std::int64_t width;
   T* dx;
 
-  // i counts in rows x width: u of a pair, then v.
+  // i is an index into rows x width: u of a pair, then v.
   template <int V>
   __device__ void run(std::int64_t i) const {
     const std::int64_t row = i / width, column = i % width, e = row / 2;

@@ -1,5 +1,5 @@
-// Adam's directions of all tensors at once, LAMB's ratios, and the steps along them. A tensor is on the first
-// axis of a grid, every 64th part of it on the second.
+// Adam's directions of all tensors at once, LAMB's ratios, and the steps along them. Tensors are on the first
+// axis of a grid, 64 parts of each on the second.
 
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/reduce.h"

@@ -1,7 +1,7 @@
 // Muon over all matrices at once: each launch does one step of the iteration for all of them, with the
-// matrices on the second axis of the grid and tiles on the first. Products of tensor cores: of a dense model
-// they are more arithmetic than a step of few tokens. All matrices of the iteration are polynomials of G, so
-// that all its products are symmetric.
+// matrices on the second axis of the grid and tiles on the first. Products use tensor cores: for a dense
+// model they are more arithmetic than a step of few tokens. All matrices of the iteration are polynomials of
+// G, so that all its products are symmetric.
 
 #include <utility>
 
@@ -16,11 +16,11 @@ namespace {
 using Math = SplitTF32;  // nearly float32: G's smallest eigenvalues grow by a to the fifth
 
 constexpr int threads = 256;
-constexpr int tile = 64;             // a block's numbers in each direction
-constexpr int deep = 32;             // so much of the sums is in shared memory at a time
-constexpr int bands = tile / 16;     // of rows, a warp's each
-constexpr int warp_tiles = 4;        // a warp's tiles of 8 columns
-constexpr int left_row = deep + 8;   // no two lanes of a fragment want the same bank
+constexpr int tile = 64;             // rows and columns of a block's tile
+constexpr int deep = 32;             // length of the sums in shared memory at a time
+constexpr int bands = tile / 16;     // of rows, one per warp
+constexpr int warp_tiles = 4;        // tiles of 8 columns per warp
+constexpr int left_row = deep + 8;   // avoids bank conflicts of fragments
 constexpr int right_row = tile + 8;  // the same
 constexpr int loads = tile * deep / threads;
 constexpr int pieces = 16;  // blocks for sums over a matrix
@@ -44,29 +44,29 @@ __device__ __forceinline__ int smaller_side(const MuonMatrix& m) {
 }
 __device__ __forceinline__ int tiles_of(int length) { return (length + tile - 1) / tile; }
 
-// In every thread.
+// The result is in every thread.
 __device__ __forceinline__ double sum_of(const double* values, int count) {
   double sum = 0;
   for (int i = 0; i < count; ++i) sum += values[i];
   return sum;
 }
 
-// A matrix in memory: its entries are read times `scale`.
+// A matrix in memory, read with the factor `scale`.
 struct View {
   const float* at;
-  int row, column;  // from one to the next
+  int row, column;  // strides
   float scale = 1;
 };
 __device__ __forceinline__ View packed(const float* at, int columns) { return {at, columns, 1}; }
 
 // A part of a matrix in shared memory, columns adjacent. Each thread reads its share into registers, so that
-// the next part is on its way while this one is multiplied. Neighbouring threads read what lies side by side.
+// the next part is loaded while this one is multiplied. Neighbouring threads read adjacent elements.
 template <int rows, int columns, int stride>
 class Part {
  public:
   __device__ __forceinline__ explicit Part(float* shared) : shared_(shared) {}
 
-  // From row i and column j of a matrix of so many; 0 outside.
+  // Starts at row i and column j of a matrix with the given size; 0 outside.
   __device__ __forceinline__ void read(const View& from, int i, int j, int all_rows, int all_columns) {
     const Share own = share_of(from);
     i += own.row, j += own.column;
@@ -88,8 +88,8 @@ class Part {
 
  private:
   static_assert(rows * columns == loads * threads && threads % rows == 0 && threads % columns == 0);
-  // A thread's first place, and the way from one to the next: along the matrix's memory a warp reads side by
-  // side.
+  // A thread's first position, and the step to its next ones: a warp reads adjacent elements of the matrix's
+  // memory.
   struct Share {
     int row, column, row_step, column_step;
   };
@@ -105,14 +105,14 @@ class Part {
 struct Place {
   int row, column;
 };
-// Of the block's tile among those of a matrix with so many columns.
+// The position of the block's tile among those of a matrix with this many columns.
 __device__ __forceinline__ Place place_of_tile(int columns) {
   const int across = tiles_of(columns), index = static_cast<int>(blockIdx.x);
   return {index / across * tile, index % across * tile};
 }
 
-// The tile at a place of A B, rows x depth times depth x columns: store(i, j, value) for each number within.
-// All threads of the block must call. No tile: nothing.
+// A tile of A B, rows x depth times depth x columns: store(i, j, value) for each element within. All threads
+// of the block must call. No tile: nothing.
 template <class Store>
 __device__ __forceinline__ void multiply_tile(Place place, int rows, int columns, int depth, const View& a,
                                               const View& b, const Store& store) {
@@ -130,7 +130,7 @@ __device__ __forceinline__ void multiply_tile(Place place, int rows, int columns
     __syncthreads();
     a_part.read(a, place.row, k + deep, rows, depth);
     b_part.read(b, k + deep, place.column, depth, columns);
-    // Unrolled, it would take more registers than two blocks of a multiprocessor have.
+    // Unrolling would need more registers than are available for two blocks per multiprocessor.
 #pragma unroll 1
     for (int l = 0; l < deep; l += Math::depth) {
       const auto fragment = load_a<Math>(left + row * left_row + l, left_row);
@@ -150,8 +150,7 @@ __device__ __forceinline__ void multiply_tile(Place place, int rows, int columns
     }
 }
 
-// The same of a product that is symmetric: what lies above the diagonal is computed, and stored on both
-// sides.
+// The same for a symmetric product: computes what lies above the diagonal, and stores it on both sides.
 template <class Store>
 __device__ __forceinline__ void multiply_symmetric(int side, int depth, const View& a, const View& b,
                                                    const Store& store) {
@@ -185,13 +184,13 @@ __global__ void __launch_bounds__(threads) muon_momentum(MuonMemory op) {
   if (threadIdx.x == 0) op.x_squares[blockIdx.y * pieces + blockIdx.x] = x_sum;
 }
 
-// 1 / ‖X‖, or 0 where X is.
+// 1 / ‖X‖, or 0 if X is 0.
 __device__ __forceinline__ float inverse_norm(const MuonMemory& op) {
   const double norm = sqrt(sum_of(op.x_squares + blockIdx.y * pieces, pieces));
   return norm < muon_least_norm ? 0 : static_cast<float>(1 / norm);
 }
 
-// G = X Xᵀ or Xᵀ X, the smaller one, of X over its norm; Q = 1.
+// G = X Xᵀ or Xᵀ X, the smaller one, for X divided by its norm; Q = 1.
 __global__ void __launch_bounds__(threads, 2) muon_gram(MuonMemory op) {
   if (op.results->nonfinite != 0) return;
   const MuonMatrix matrix = op.matrices[blockIdx.y];
@@ -222,7 +221,7 @@ __global__ void __launch_bounds__(threads, 2) muon_polynomial(MuonMemory op) {
   });
 }
 
-// Q' = P Q from one place to the next, and on the third axis of the grid H = P G.
+// Q' = P Q, alternating between two buffers, and on the third axis of the grid H = P G.
 __global__ void __launch_bounds__(threads, 2) muon_step(MuonMemory op, const float* from, float* next) {
   if (op.results->nonfinite != 0) return;
   const MuonMatrix matrix = op.matrices[blockIdx.y];
@@ -246,7 +245,7 @@ __global__ void __launch_bounds__(threads, 2) muon_next_gram(MuonMemory op) {
                      [&](int i, int j, float value) { gram[i * side + j] = value; });
 }
 
-// The update with U = Q X or X Q, of X over its norm.
+// The update with U = Q X or X Q, for X divided by its norm.
 __global__ void __launch_bounds__(threads, 2) muon_update(MuonMemory op, const float* from) {
   if (op.results->nonfinite != 0) return;
   const MuonMatrix matrix = op.matrices[blockIdx.y];
@@ -254,7 +253,7 @@ __global__ void __launch_bounds__(threads, 2) muon_update(MuonMemory op, const f
   const float *x = op.x + matrix.elements_before, *q = from + matrix.squares_before;
   const float inverse = inverse_norm(op);
   const bool wide = matrix.rows <= columns;
-  const View left{wide ? q : x, side, 1, wide ? 1 : inverse};  // Q's rows, or X's if that is tall
+  const View left{wide ? q : x, side, 1, wide ? 1 : inverse};  // Q's rows, or X's if X is tall
   const View right{wide ? x : q, columns, 1, wide ? inverse : 1};
   float* parameters = op.parameters + matrix.offset;
   const float rate = static_cast<float>(op.inputs->learning_rate[matrix.group]);

@@ -29,7 +29,7 @@ void touch_rows(const TouchRows& op, const KernelContext& context) {
        op.ids.elements(), 1);
 }
 
-// A warp for each row.
+// One warp per row.
 __global__ void __launch_bounds__(threads)
     clear_touched_kernel(float* gradient, std::int32_t* marks, std::int64_t rows, std::int64_t width) {
   const std::int64_t row = std::int64_t{blockIdx.x} * (threads / warp) + threadIdx.x / warp;
@@ -56,7 +56,7 @@ __device__ __forceinline__ bool is_idle(const ParameterSegment& segment, const s
 
 const std::int32_t* marks_in(const Tensor& marks) { return marks ? ints(marks) : nullptr; }
 
-// Every 64th part of a tensor, in double: (tensors, pieces).
+// Each block sums every 64th part of a tensor, in double: (tensors, pieces).
 __global__ void __launch_bounds__(threads)
     squared_norms(const float* gradients, const ParameterSegment* segments, const std::int32_t* marks,
                   double* partial) {
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(threads)
   const ParameterSegment segment = segments[blockIdx.x];
   const float* g = gradients + segment.offset;
   const std::int64_t first = std::int64_t{blockIdx.y} * threads;
-  if (first >= segment.count) {  // most blocks of small tensors: cores are small
+  if (first >= segment.count) {  // true for most blocks, since cores are small
     if (threadIdx.x == 0) partial[blockIdx.x * norm_pieces + blockIdx.y] = 0;
     return;
   }
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(threads)
   if (threadIdx.x == 0) partial[blockIdx.x * norm_pieces + blockIdx.y] = sum;
 }
 
-// One block: the tensors' norms, their sum, and what follows from it.
+// One block: the tensors' norms, their sum, and the derived values.
 __global__ void __launch_bounds__(threads) total_norm(const double* partial, int segments, double* norms,
                                                       const StepInputs* inputs, StepResults* results) {
   auto* scratch = shared_array<double>(threads / warp);
@@ -86,12 +86,12 @@ __global__ void __launch_bounds__(threads) total_norm(const double* partial, int
     norms[s] = norm;
     total += norm;
   }
-  total = block_sum(total, scratch);  // and every norm is written
+  total = block_sum(total, scratch);  // and all norms are written
   const double per_target = inputs->targets > 0 ? 1 / inputs->targets : 0;
   const double norm = sqrt(total) * per_target;
   double scale = per_target;
   if (inputs->max_norm > 0 && norm > inputs->max_norm) scale *= inputs->max_norm / norm;
-  // The first tensor whose numbers are not finite, or would not be when they are squared.
+  // The first tensor whose gradient is not finite, or would overflow when squared.
   int first = segments;
   for (int s = static_cast<int>(threadIdx.x); s < segments && first == segments; s += threads)
     if (isfinite(total) ? isfinite(results->loss_sum) && norms[s] * scale * scale > most_squared_norm
@@ -127,7 +127,7 @@ void gradient_norm(const GradientNorm& op, const KernelContext& context) {
 struct Update {
   float *parameters, *moment1, *moment2;
   const float* gradients;
-  const ParameterSegment* segments;  // by rising offset
+  const ParameterSegment* segments;  // by increasing offset
   std::int64_t segment_count;
   const std::int32_t* marks;
   float beta1, rest1, beta2, rest2, eps, weight_decay;  // rest: 1 - beta, rounded once
@@ -135,7 +135,7 @@ struct Update {
   const StepResults* results;
 };
 
-// Four neighbouring numbers each.
+// Each thread updates four neighbouring elements.
 __global__ void __launch_bounds__(threads) adamw_kernel(Update op) {
   const std::int64_t i = (std::int64_t{blockIdx.x} * threads + threadIdx.x) * 4;
   if (op.results->nonfinite != 0) return;
@@ -154,7 +154,8 @@ __global__ void __launch_bounds__(threads) adamw_kernel(Update op) {
   for (std::int64_t j = i; j < i + 4; ++j) {
     while (first + 1 < op.segment_count && op.segments[first + 1].offset <= j) ++first;
     const ParameterSegment segment = op.segments[first];
-    if (j < segment.offset || j >= segment.offset + segment.count) continue;  // between or behind tensors
+    if (j < segment.offset || j >= segment.offset + segment.count)
+      continue;  // in a gap between or after tensors
     if (is_idle(segment, op.marks, j - segment.offset)) continue;
     const float rate = static_cast<float>(op.inputs->learning_rate[segment.group]);
     const float decay = segment.decays != 0 ? op.weight_decay : 0;

@@ -8,9 +8,8 @@
 namespace comera::COMERA_CUDA {
 
 #if !defined(COMERA_EMULATED)
-// Copies of 16 bytes from global to shared memory that a thread starts and does not wait for (PTX ISA,
-// "cp.async"): neither do they go through registers. Both places are multiples of 16 bytes; what is not real
-// is not read, and zeros come instead.
+// Asynchronous 16-byte copies from global to shared memory by one thread (PTX ISA, "cp.async"), which bypass
+// registers. Both addresses are multiples of 16 bytes; invalid elements are not read and become zeros.
 class AsyncCopies {
  public:
   __device__ __forceinline__ void add(void* to, const void* from, bool real) {
@@ -20,7 +19,7 @@ class AsyncCopies {
                    "l"(__cvta_generic_to_global(from)), "r"(real ? 16 : 0)
                  : "memory");
   }
-  // Until this thread's copies are done; those of others are after the block's next barrier.
+  // Waits for this thread's copies; those of other threads are complete after the block's next barrier.
   __device__ __forceinline__ void wait() { asm volatile("cp.async.wait_all;" : : : "memory"); }
 };
 #endif

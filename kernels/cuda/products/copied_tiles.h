@@ -7,16 +7,16 @@
 
 namespace comera::COMERA_CUDA {
 
-// Tiles of a matrix with rows `apart` elements apart, one after the other on their way to shared memory,
-// where rows are `stride` elements apart. Columns are multiples of 16 bytes.
+// Streams tiles of a matrix with row stride `apart` to shared memory with row stride `stride`, one after the
+// other. Columns are multiples of 16 bytes.
 template <int rows, int columns, int stride, int threads, class T>
 class CopiedTiles {
  public:
   __device__ __forceinline__ CopiedTiles(int thread, const T* first, int apart)
       : from_(first + std::int64_t{row(thread)} * apart + column(thread)), step_(rows_at_once * apart) {}
 
-  // The matrix has so many rows and columns left from the tile's first element on; zeros come for what is
-  // beyond them. The next tile is so many elements behind this one.
+  // The matrix has the given rows and columns left, counted from the tile's first element; elements beyond
+  // them become zeros. The next tile is the given number of elements further.
   __device__ __forceinline__ void copy(AsyncCopies& copies, int thread, T* to, int rows_left,
                                        int columns_left, int next) {
     if (rows_at_once <= rows || row(thread) < rows) {

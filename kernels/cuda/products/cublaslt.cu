@@ -12,7 +12,7 @@ namespace comera::COMERA_CUDA {
 namespace {
 
 #if defined(COMERA_EMULATED)
-// The fake one (kernels/emulation/cublaslt_fake.cpp), whose work goes to the emulated streams.
+// The fake library (kernels/emulation/cublaslt_fake.cpp), whose work goes to the emulated streams.
 void* load() {
   void* library = dlopen(COMERA_CUBLASLT_FILE, RTLD_NOW | RTLD_LOCAL);
   COMERA_CHECK(library != nullptr, "the fake cuBLASLt could not be loaded: {}", dlerror());
@@ -27,7 +27,7 @@ void* load() {
 #else
 void* load() {
   const std::string soname = fmt::format("libcublasLt.so.{}", CUBLAS_VER_MAJOR);
-  // Where the system looks, then where it was when this program was built.
+  // Where the system searches, then where the library was when this program was built.
   for (const char* file : {soname.c_str(), COMERA_CUBLASLT_FILE})
     if (void* library = dlopen(file, RTLD_NOW | RTLD_LOCAL)) return library;
   throw_error(

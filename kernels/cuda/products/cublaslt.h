@@ -9,12 +9,12 @@
 #include <cublasLt.h>
 #endif
 
-// The functions of cuBLASLt that are used, under their own names. The library is loaded when the first one is
-// called: linked, it would add 0.14 s to every start of the program, and machines without it could not start
-// it.
+// The cuBLASLt functions in use, under their original names. The library is loaded at the first call: linking
+// it would add 0.14 s to every start of the program, and prevent it from starting on machines without
+// cuBLASLt.
 namespace comera::COMERA_CUDA {
 
-// Error if the library is not there.
+// Error if the library is missing.
 void* cublaslt_function(const char* name);
 
 #define COMERA_CUBLASLT(name)                                                                   \

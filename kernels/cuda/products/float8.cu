@@ -13,14 +13,14 @@ namespace comera::COMERA_CUDA {
 namespace {
 
 constexpr int threads = 256;
-constexpr int tile = 64;  // rows and columns that a block converts
+constexpr int tile = 64;  // rows and columns converted by a block
 
-// Magnitudes are compared by their bits: an infinity is larger than every number, a NaN than everything.
+// Magnitudes are compared by their bits: infinity is larger than every number, NaN larger than everything.
 __device__ __forceinline__ unsigned magnitude_bits(float value) {
   return __float_as_uint(value) & 0x7fffffffu;
 }
 
-// In every thread; as block_sum.
+// The result is in every thread; as block_sum.
 __device__ __forceinline__ unsigned block_max(unsigned value, unsigned* scratch) {
 #pragma unroll
   for (int bits = warp / 2; bits > 0; bits /= 2) value = max(value, __shfl_xor_sync(all_lanes, value, bits));
@@ -43,8 +43,8 @@ struct Source {
   }
 };
 
-// Both who looks for the largest number and who writes the codes ask for a number, so that it is computed
-// twice rather than written.
+// The passes for the largest magnitude and for the codes both call this, so that values are computed twice
+// rather than written to memory.
 template <class T>
 struct ActivatedSource : Source<T> {
   Activation activation;
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(threads) largest_magnitudes(From from, unsigne
   if (threadIdx.x == 0) partial[blockIdx.x] = most;
 }
 
-// One block. current: amax and the scale are of this tensor alone; otherwise amax is that of several.
+// One block. current: amax and the scale are of this tensor alone; otherwise amax covers several tensors.
 __global__ void __launch_bounds__(threads)
     take_largest(const unsigned* partial, std::int64_t count, bool current, float largest, int margin,
                  Float8Scale* scale) {
@@ -80,8 +80,8 @@ __global__ void __launch_bounds__(threads)
   if (current) set_float8_scale(amax, largest, margin, *scale);
 }
 
-// A tile each: straight, transposed, or both; partial: the largest magnitude of each tile, or null. What is
-// written has rows and columns in multiples of 16, so that four numbers are written at once.
+// Each block converts a tile: straight, transposed, or both; partial: the largest magnitude of each tile, or
+// null. Outputs have rows and columns in multiples of 16, so that four codes are written at once.
 template <class F, class From>
 __global__ void __launch_bounds__(threads)
     quantize_tiles(From from, const Float8Scale* scale, F* y, F* transposed, std::int64_t padded_rows,
@@ -206,7 +206,7 @@ void expand(const Float8Expand& op, const KernelContext& context) {
                   op.y.data<T>(), count);
 }
 
-// A block for each tensor. All read the position before the second kernel moves it.
+// One block per tensor. All read the position before the second kernel advances it.
 __global__ void __launch_bounds__(threads)
     next_scales_kernel(Float8Scale* scales, const float* largest, float* history, std::int64_t length,
                        const std::int64_t* position, const StepResults* results, int margin) {

@@ -1,5 +1,5 @@
-// Matrix products through cuBLASLt, of 8-bit operands as well. What the library is to do for a shape is asked
-// once and kept.
+// Matrix products through cuBLASLt, including those of 8-bit operands. The library's algorithm for a shape is
+// queried once and cached.
 
 #include <algorithm>
 #include <compare>
@@ -26,7 +26,7 @@ void check_blas(cublasStatus_t status, const char* call, int line) {
 constexpr std::size_t most_workspace = std::size_t{32} << 20;
 
 cublasLtHandle_t handle() {
-  // Made when a product is first asked for, never freed: other objects' ends may come after its own.
+  // Created at the first product and never freed: destructors of other objects may still use it.
   static cublasLtHandle_t made = [] {
     cublasLtHandle_t fresh = nullptr;
     COMERA_BLAS_CALL(cublasLtCreate(&fresh));
@@ -39,13 +39,13 @@ struct Key {
   std::int64_t m, n, k, lda, ldb, ldc, batch, stride_a, stride_b, stride_c;
   bool transpose_a, transpose_b;
   DType type_a, type_b, type_c;
-  bool tf32;                                  // of float32 operands
-  bool fast;                                  // of 8-bit operands: sums with fewer bits
-  int alignment_a, alignment_b, alignment_c;  // bytes: the library's kernels depend on it
+  bool tf32;                                  // for float32 operands
+  bool fast;                                  // for 8-bit operands: sums with fewer bits
+  int alignment_a, alignment_b, alignment_c;  // bytes; the library's kernels depend on it
   auto operator<=>(const Key&) const = default;
 };
 
-// The largest power of 2 that divides so many bytes, up to the alignment that the library has kernels for.
+// The largest power of 2 that divides `bytes`, up to the alignment that the library has kernels for.
 int alignment_of(std::uintptr_t bytes) {
   constexpr std::uintptr_t most = 256;
   return static_cast<int>(bytes % most == 0 ? most : bytes & (~bytes + 1));
@@ -55,7 +55,7 @@ int alignment_of(const Tensor& tensor) {
 }
 
 // Our matrices are row-major. Read as column-major ones they are transposed, and Cᵀ = op(B)ᵀ op(A)ᵀ: the
-// library is given B first.
+// library gets B first.
 struct Plan {
   cublasLtMatmulDesc_t product = nullptr;
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
@@ -100,8 +100,8 @@ Plan make_plan(const Key& key) {
   COMERA_BLAS_CALL(
       cublasLtMatmulDescSetAttribute(plan.product, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second));
   if (is_float8(key.type_a)) {
-    // Algorithms are chosen for a product with scales only if it has them when they are asked for. Nothing is
-    // read there before each product sets its own.
+    // The heuristic chooses algorithms for products with scales only if scale pointers are set. They are not
+    // read here; each product sets its own.
     const auto* somewhere = reinterpret_cast<const float*>(std::uintptr_t{256});
     for (const auto scale : {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER})
       COMERA_BLAS_CALL(cublasLtMatmulDescSetAttribute(plan.product, scale, &somewhere, sizeof somewhere));
@@ -123,7 +123,7 @@ Plan make_plan(const Key& key) {
     COMERA_BLAS_CALL(cublasLtMatmulPreferenceSetAttribute(preference, what, &value, sizeof value));
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most_workspace);
-  // Sums of split products in a fixed order and in float32: the same numbers give the same bits.
+  // Sums of split products in a fixed order and in float32, for bit-reproducible results.
   prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<std::uint32_t>(key.alignment_b));
@@ -148,7 +148,7 @@ Plan make_plan(const Key& key) {
   return plan;
 }
 
-// C is added to by every product of the batch, one after the other.
+// All products of the batch add to one C, in order.
 bool is_sum(const MatrixProduct& op) { return op.batch > 1 && op.stride_c == 0; }
 
 const Plan& plan_of(const Key& key) {
@@ -180,7 +180,7 @@ const Plan& plan_of(const MatrixProduct& op, bool tf32) {
           .alignment_a = alignment_of(op.a),
           .alignment_b = alignment_of(op.b),
           .alignment_c = alignment_of(op.c)};
-  // Products of a batch begin where their strides say.
+  // Products of a batch are located by their strides.
   if (op.batch > 1) {
     const auto of_stride = [](std::int64_t stride, DType type) {
       return alignment_of(static_cast<std::uintptr_t>(stride) * size_of(type));
@@ -228,7 +228,7 @@ void matrix_product(const MatrixProduct& op, const KernelContext& context) {
   }
 }
 
-// a and b have k adjacent: the library is given bᵀ transposed and a as it stands, the only layout in which
+// a and b are contiguous along k: the library gets bᵀ transposed and a unchanged, the only layout in which
 // Hopper multiplies 8-bit numbers.
 const Plan& plan_of(const Float8Product& op) {
   return plan_of(Key{.m = op.m,
@@ -266,7 +266,7 @@ void float8_product(const Float8Product& op, const KernelContext& context) {
   COMERA_CHECK(plan.workspace <= context.scratch_bytes,
                "a product was given {} bytes of workspace, it needs {}", context.scratch_bytes,
                plan.workspace);
-  // Read from device memory when the product runs, so that a recorded one takes the scales of its time.
+  // Read from device memory when the product runs, so that a recorded product uses the current scales.
   const auto scale_by = [&](cublasLtMatmulDescAttributes_t which, const Tensor& scale) {
     const float* inverse = &static_cast<const Float8Scale*>(scale.raw())->inverse;
     COMERA_BLAS_CALL(cublasLtMatmulDescSetAttribute(plan.product, which, &inverse, sizeof inverse));
@@ -286,7 +286,7 @@ bool few_sums(const MatrixProduct& op) { return op.m * op.n * op.k <= std::int64
 
 bool are_small(const MatrixProducts& op) {
   return std::ranges::all_of(op.products, [](const MatrixProduct& one) {
-    const bool apart = one.batch == 1 || one.stride_c != 0;  // a batch that is summed has an order
+    const bool apart = one.batch == 1 || one.stride_c != 0;  // a batch that is summed must run in order
     return one.c.dtype() == DType::float32 && apart && few_sums(one);
   });
 }

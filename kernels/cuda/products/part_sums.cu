@@ -12,7 +12,7 @@ namespace {
 
 constexpr int most_groups = 32;
 
-// A block adds up 32 V numbers: each of its warps every so many-th part, then the warps' sums in order.
+// A block sums 32 V elements, with its warps alternating over the parts, then adds the warps' sums in order.
 template <int V, int most>
 __global__ void __launch_bounds__(warp* most_groups)
     add_part_sums_kernel(const Grouped<PartSums, most> __grid_constant__ all) {
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(warp* most_groups)
 
 template <int V>
 void add_part_sums_of(const Stream& stream, const std::vector<PartSums>& all) {
-  // A warp reads about four parts, which it does at once.
+  // A warp reads about four parts, all at once.
   std::int64_t groups = 1;
   for (const PartSums& sums : all)
     groups = std::max(groups, std::min(blocks_for(sums.count, 4), std::int64_t{most_groups}));

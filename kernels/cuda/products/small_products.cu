@@ -8,20 +8,20 @@ namespace comera::COMERA_CUDA {
 
 namespace {
 
-constexpr int tile = 16;  // rows and columns of c that a block computes: products are small, and blocks many
-constexpr int depth = 256;  // of a and b that it reads at once: most products whole
+constexpr int tile = 16;    // rows and columns of c per block: products are small, and blocks many
+constexpr int depth = 256;  // of a and b, read at once: whole for most products
 constexpr int warps = 8;    // each sums every eighth product
-constexpr int stride = 20;  // between rows in shared memory, which begin at multiples of 16 bytes
+constexpr int stride = 20;  // row stride in shared memory; a multiple of 16 bytes
 constexpr int threads = warps * warp;
-constexpr int rows_each = 2, columns_each = 4;  // of c, by a thread
+constexpr int rows_each = 2, columns_each = 4;  // of c per thread
 constexpr std::size_t shared_floats = std::size_t{2} * depth * stride;
 static_assert(warps * tile * tile <= shared_floats && tile * tile == threads);
 
-constexpr int at_once = 8;  // numbers that a thread asks for before it waits
+constexpr int at_once = 8;  // loads that a thread issues before it waits
 
-// A piece of a matrix, `across` columns wide, into shared memory. A row of `to` is one element along the
-// summed dimension: a column of the matrix, or a row; those behind its end are left as they are, and nobody
-// reads them. What is outside of the matrix besides is zero. A thread stays in one column.
+// Loads a part of a matrix, `across` columns wide, into shared memory. A row of `to` is one element along the
+// summed dimension: a column or a row of the matrix. Rows beyond its end are left as they are and never read;
+// other elements outside the matrix are zero. A thread stays in one column.
 template <int across, bool columns_are_summed>
 __device__ __forceinline__ void read(const Matrix& from, int batch, int rows, int columns, int first_row,
                                      int first_column, float* to) {
@@ -48,8 +48,8 @@ __device__ __forceinline__ void read(const Matrix& from, int batch, int rows, in
   }
 }
 
-// `tile` numbers from `first` on, and `depth` from k on along the summed dimension: the matrix's columns or
-// rows.
+// `tile` elements starting at `first`, and `depth` starting at k along the summed dimension: the matrix's
+// columns or rows.
 __device__ __forceinline__ void read(const Matrix& from, int batch, bool columns_are_summed, int size,
                                      int summed, int first, int k, float* to) {
   if (columns_are_summed)
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(threads, 4)
     __syncthreads();
   }
 
-  // The warps' sums, in their order.
+  // Adds the warps' sums in order.
 #pragma unroll
   for (int y = 0; y < rows_each; ++y)
 #pragma unroll

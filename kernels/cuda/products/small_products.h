@@ -7,12 +7,11 @@
 
 namespace comera::COMERA_CUDA {
 
-// Products of matrices that are too small to fill a GPU by themselves: those that do not wait for one another
-// are one launch.
+// Products of matrices too small to fill a GPU: independent ones share a launch.
 
-// Numbers in float32. Element (i, j) lies ld i + apart (j / group) + j % group behind the first: `group`
-// columns are adjacent, groups are `apart` elements apart. gate (group), if there is one, is multiplied in.
-// Of a batch, matrices lie `next` elements apart.
+// A float32 matrix. Element (i, j) is at offset ld i + apart (j / group) + j % group: `group` columns are
+// adjacent, groups have stride `apart`. gate (group), if given, is multiplied in. In a batch, matrices have
+// stride `next`.
 struct Matrix {
   float* data = nullptr;
   const float* gate = nullptr;
@@ -25,15 +24,15 @@ struct SmallProduct {
   int m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false, accumulate = false;
   int batch = 1;
-  int blocks_across = 0, blocks = 0;  // that compute one c of the batch; Waves counts them
+  int blocks_across = 0, blocks = 0;  // for one c of the batch; set by Waves
 };
 
-// A size or a distance as these kernels count; throws Error if it is too large.
+// Converts a size or stride to the kernels' integer type; throws Error if it is too large.
 int narrow(std::int64_t size);
 // A matrix without gaps.
 Matrix rows_of(float* data, std::int64_t columns);
 
-// Products in the order of their waves: those of a wave wait for those of the waves before.
+// Products in the order of their waves: each wave waits for the previous ones.
 class Waves {
  public:
   void add(int wave, const SmallProduct& product);

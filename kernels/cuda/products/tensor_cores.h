@@ -1,7 +1,7 @@
 #pragma once
 
-// Products of small matrices by a warp: the instructions of tensor cores, and the fragments of matrices that
-// its lanes hold.
+// Products of small matrices by a warp: tensor core instructions, and the matrix fragments that its lanes
+// hold.
 
 #include "kernels/cuda/reduce.h"
 #include "kernels/shared/bfloat16.h"
@@ -48,7 +48,7 @@ __device__ __forceinline__ unsigned round_to_tf32(float x) {
 }
 #endif
 
-// ---- Fragments. Lane 4 g + t holds of C (16 x 8):
+// ---- Fragments. Of C (16 x 8), lane 4 g + t holds:
 //   at[0], at[1] = C[g][2t], C[g][2t + 1];   at[2], at[3] = C[g + 8][2t], C[g + 8][2t + 1]
 struct TileC {
   float at[4];
@@ -56,9 +56,9 @@ struct TileC {
 __device__ __forceinline__ int fragment_row() { return lane_of_thread() / 4; }         // g
 __device__ __forceinline__ int fragment_column() { return lane_of_thread() % 4 * 2; }  // 2 t
 
-// How C (16 x 8) += A (16 x depth) B (depth x 8) is computed. The places that an instruction numbers along
-// the depth may stand for any places there, as long as A and B agree: lane 4 g + t holds places 2 t and 2 t +
-// 1 of every eight, which are neighbours in memory and those that it holds of a C that becomes an A.
+// How C (16 x 8) += A (16 x depth) B (depth x 8) is computed. An instruction's indices along the depth may be
+// permuted, as long as A and B agree: lane 4 g + t holds indices 2 t and 2 t + 1 of every eight, which are
+// neighbours in memory and match those of a C that becomes an A.
 
 // float32 with operands rounded to TF32 (10 bits of mantissa).
 struct TF32 {
@@ -83,9 +83,9 @@ struct TF32 {
   static __device__ __forceinline__ void add_product(TileC& c, const A& a, const B& b) { multiply(c, a, b); }
 };
 
-// float32 as sums of two TF32 numbers; the product of the two small parts is left out: 2^-21 of |A| |B|.
-// Tensor cores cut what they add instead of rounding it, so that long sums would drift: `add_product`, for
-// those over keys or queries, sums each product by itself and adds it in ordinary float32.
+// float32 as sums of two TF32 numbers; the product of the two small parts is omitted: 2^-21 of |A| |B|.
+// Tensor cores truncate their sums instead of rounding, so that long sums would drift: `add_product`, used
+// for sums over keys or queries, computes each product separately and adds it in ordinary float32.
 struct SplitTF32 {
   using Element = float;
   static constexpr int depth = 8;
@@ -142,7 +142,7 @@ struct BF16 {
     return both;
 #endif
   }
-  // Of two neighbouring tiles.
+  // From two neighbouring tiles.
   static __device__ __forceinline__ A make_a(const TileC* c) {
     return {{pair(c[0].at[0], c[0].at[1]), pair(c[0].at[2], c[0].at[3]), pair(c[1].at[0], c[1].at[1]),
              pair(c[1].at[2], c[1].at[3])}};
@@ -153,8 +153,8 @@ struct BF16 {
   static __device__ __forceinline__ void add_product(TileC& c, const A& a, const B& b) { multiply(c, a, b); }
 };
 
-// A from a row-major matrix in shared memory whose rows lie `stride` elements apart. With stride = 8 modulo
-// 32 no two lanes want the same bank.
+// A from a row-major matrix in shared memory with row stride `stride`. With stride = 8 modulo 32 there are no
+// bank conflicts.
 template <class Math>
 __device__ __forceinline__ typename Math::A load_a(const typename Math::Element* from, int stride) {
   if constexpr (Math::depth == 16) {
@@ -176,7 +176,7 @@ __device__ __forceinline__ BF16::A load_a_of_columns(const bfloat16* from, int s
   return a;
 }
 
-// use(n, B) for each of so many neighbours along n. B comes from its transpose: n rows of shared memory along
+// use(n, B) for each of `tiles` neighbours along n. B comes from its transpose: n rows of shared memory along
 // the depth.
 template <class Math, int tiles, class Use>
 __device__ __forceinline__ void each_b_of_rows(const typename Math::Element* from, int stride,
@@ -198,7 +198,7 @@ __device__ __forceinline__ void each_b_of_rows(const typename Math::Element* fro
   }
 }
 
-// The same of B as it is: rows of shared memory along n.
+// The same for B itself: rows of shared memory along n.
 template <class Math, int tiles, class Use>
 __device__ __forceinline__ void each_b_of_columns(const typename Math::Element* from, int stride,
                                                   const Use& use) {

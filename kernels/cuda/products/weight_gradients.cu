@@ -1,6 +1,6 @@
 // Gradients of weights and biases in bfloat16, those of several layers in one launch: sums over tokens for
-// matrices of which one side is narrow. A block has a tile of one of them and some of the tokens; what the
-// parts of the tokens give is added by a second launch, in a fixed order.
+// matrices with one narrow side. A block has a tile of one of them and some of the tokens; a second launch
+// adds the sums over parts of the tokens, in a fixed order.
 
 #include "kernels/ops/products/weight_gradients.h"
 
@@ -18,9 +18,9 @@ namespace comera::COMERA_CUDA {
 
 namespace {
 
-constexpr int tile = 64;         // rows and columns of dw that a block computes
-constexpr int warp_tile = 32;    // and each of its four warps
-constexpr int tile_tokens = 32;  // that are in shared memory at once
+constexpr int tile = 64;         // rows and columns of dw per block
+constexpr int warp_tile = 32;    // and per warp, of four
+constexpr int tile_tokens = 32;  // in shared memory at a time
 constexpr int stride = tile + 8;
 constexpr int threads = 4 * warp;
 constexpr int elements = tile_tokens * stride;
@@ -32,15 +32,15 @@ struct Gradient {
   float* partial;  // (parts, rows of sums, outputs); null: the sums are added to dw and dbias
   int tokens, inputs, outputs;
   int ldx, lddy, lddw;
-  int across, tiles;       // tiles of a row of them, and of all
-  int parts, tokens_each;  // of a part
+  int across, tiles;       // tiles in a row, and in all
+  int parts, tokens_each;  // per part
 
   // The bias's row follows those of the weight.
   __host__ __device__ int rows() const { return inputs + (dbias != nullptr ? 1 : 0); }
   __host__ __device__ std::int64_t sums() const { return std::int64_t{rows()} * outputs; }
 };
 
-// Two neighbours of a row of sums.
+// Stores two neighbouring elements of a row of sums.
 __device__ __forceinline__ void give(const Gradient& op, int part, int row, int column, float first,
                                      float second) {
   if (op.partial != nullptr)
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(threads, 5)
   int stage = 0;
   for (int first = begin; first < end; first += tile_tokens, stage ^= 1) {
     copies.wait();
-    __syncthreads();  // this stage is there, and nobody reads the other one any more
+    __syncthreads();  // this stage has arrived, and all warps are done with the other one
     if (first + tile_tokens < end) copy(stage ^ 1, first + tile_tokens);
     if (!has_sums) continue;
     const bfloat16* x = shared + 2 * stage * elements + own_input;
@@ -115,10 +115,10 @@ __global__ void __launch_bounds__(threads, 5)
   }
 }
 
-// Blocks of a call that fill the largest GPUs. The number is the same on every GPU: the bits of the results
-// depend on what a call is given, and on nothing else.
+// The number of blocks that fills the largest GPUs. It is the same on every GPU: the bits of the results
+// depend only on a call's arguments.
 constexpr std::int64_t blocks_wanted = std::int64_t{5} * 132;
-constexpr std::int64_t least_tokens = 256;  // of a part
+constexpr std::int64_t least_tokens = 256;  // per part
 
 std::vector<Gradient> plan(const WeightGradients& op, std::byte* scratch, std::size_t& scratch_bytes) {
   const auto tiles_of = [](std::int64_t size) { return blocks_for(size, tile); };
@@ -152,7 +152,7 @@ std::vector<Gradient> plan(const WeightGradients& op, std::byte* scratch, std::s
         static_cast<int>(blocks_for(blocks_for(one.rows, parts), tile_tokens) * tile_tokens);
     gradient.parts = static_cast<int>(blocks_for(one.rows, gradient.tokens_each));
     if (gradient.parts > 1) {
-      gradient.partial =  // of scratch that is only counted, a number
+      gradient.partial =  // scratch that is only counted has an offset instead of an address
           reinterpret_cast<float*>(reinterpret_cast<std::uintptr_t>(scratch) + scratch_bytes);
       scratch_bytes += static_cast<std::size_t>(gradient.parts * gradient.sums()) * sizeof(float);
     }
@@ -161,9 +161,10 @@ std::vector<Gradient> plan(const WeightGradients& op, std::byte* scratch, std::s
   return gradients;
 }
 
-// Others are composed. Rows are copied by 16 bytes, and sums are added by as many.
+// Others use the fallback decomposition. Rows are copied 16 bytes at a time, and sums are added in the same
+// units.
 bool weight_gradients_fit(const WeightGradients& op) {
-  constexpr std::int64_t most = 1 << 24;  // of rows and columns: products of two sizes fit an int
+  constexpr std::int64_t most = 1 << 24;  // of rows and columns, so that the product of two sizes fits an int
   const auto whole = [](const Tensor& tensor) {
     return reinterpret_cast<std::uintptr_t>(tensor.raw()) % 16 == 0;
   };

@@ -1,5 +1,5 @@
-// The objective of rank adaptation, and the death of gates. What is decided about the whole model, one block
-// decides: some thousand entries of gates.
+// The objective of rank adaptation, and the pruning of gates. Decisions about the whole model are made by one
+// block: there are about a thousand gate entries.
 
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/reduce.h"
@@ -38,16 +38,16 @@ std::size_t shared_bytes_of(const RankTables& tables) {
   return (threads / warp + bonds + layers) * sizeof(double) + (bonds + layers) * sizeof(int);
 }
 
-// What one block knows of the model; in shared memory.
+// The model as one block sees it, in shared memory.
 struct Ranks {
   const Tables& tables;
   const float* parameters;
   const double* importances;  // of all entries
   double* sums;               // of warps
   double* l1;                 // (bonds)
-  double* sizes;              // (layers): each by itself, 0 if one of its bonds is dead
+  double* sizes;              // (layers): of each alone, 0 if one of its bonds has no live entry
   int* counts;                // (bonds)
-  int* removed;               // (layers): it, or one that it needs
+  int* removed;               // (layers): whether it, or one that it needs, is removed
 
   __device__ Ranks(const Tables& t, const float* values, const double* known)
       : tables(t), parameters(values), importances(known) {
@@ -66,7 +66,7 @@ struct Ranks {
   __device__ double importance(const RankBond& bond, int entry) const {
     return importances[bond.first_entry + entry];
   }
-  // The entry that stays where one must.
+  // The entry that is kept where one must be.
   __device__ int furthest(const RankBond& bond) const {
     int at = 0;
     for (int i = 0; i < bond.count; ++i) {
@@ -96,7 +96,7 @@ struct Ranks {
     return block_sum(own, sums) / tables.initial_size;  // and `removed` is written
   }
 
-  // By the entries of each bond that are counted.
+  // The size if only these entries of each bond are counted.
   template <class Counted>
   __device__ double size_by(const Counted& counted) const {
     for (int b = static_cast<int>(threadIdx.x); b < tables.bond_count; b += threads) {
@@ -116,7 +116,7 @@ struct Ranks {
     });
   }
 
-  __device__ double l1_of(const RankLayer& layer, int bond) const {  // 1 at both ends of the train
+  __device__ double l1_of(const RankLayer& layer, int bond) const {  // 1 at both ends of the chain
     return bond < 0 || bond >= layer.bonds ? 1 : l1[layer.first_bond + bond];
   }
   __device__ double modes_of(const RankLayer& layer, int core) const {
@@ -124,7 +124,7 @@ struct Ranks {
   }
 };
 
-// Every 16th part of a core's squares: (cores, pieces).
+// Each block sums every 16th part of a core's squares: (cores, pieces).
 __global__ void __launch_bounds__(threads)
     core_norms(const float* parameters, const RankCore* cores, double* partial) {
   auto* scratch = shared_array<double>(threads / warp);
@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(threads)
   if (threadIdx.x == 0) partial[blockIdx.x * norm_pieces + blockIdx.y] = sum;
 }
 
-// A warp for each bond: how important its entries are, by the order.
+// One warp per bond: the importance of its entries, by the order.
 __global__ void __launch_bounds__(warp)
     gate_importances(const RankBond* bonds, RankOrder order, const float* parameters, const float* averages,
                      double* importances) {
@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(warp)
   }
 }
 
-// A warp for each bond: the squared derivatives of the loss into their average, before penalties are added.
+// One warp per bond: adds the squared derivatives of the loss to their average, before penalties are added.
 __global__ void __launch_bounds__(warp) average_squares(const RankBond* bonds, const float* gradients,
                                                         float* averages, const StepResults* results) {
   if (results->nonfinite != 0 || results->target_count <= 0) return;
@@ -163,13 +163,13 @@ __global__ void __launch_bounds__(warp) average_squares(const RankBond* bonds, c
   }
 }
 
-// A launch with a warp for each bond, of which there is at least one.
+// A launch with one warp per bond; there is at least one bond.
 LaunchShape warp_per_bond(const RankTables& tables) { return {.grid = {tables.bond_count}, .threads = warp}; }
 
-// What follows from the decision about the whole model.
+// The results of the decision about the whole model.
 struct Decision {
   RankWeights weights;
-  double threshold = 0;  // of the entries that have to die
+  double threshold = 0;  // for the entries that have to be pruned
 };
 
 struct Objective {
@@ -183,7 +183,7 @@ struct Objective {
   const double* partial_norms;
   Decision* decision;  // out
   double* slopes;      // out (bonds): of the penalty, 0 in a removed layer
-  int* stays;          // out (bonds): the entry that cannot die, or -1
+  int* stays;          // out (bonds): the entry that cannot be pruned, or -1
 };
 
 // One block: norms, sizes and the branch.
@@ -246,12 +246,12 @@ __global__ void __launch_bounds__(threads) rank_objective_kernel(Objective op) {
   if (threadIdx.x == 0) op.decision->threshold = threshold;
 }
 
-// What the penalties are divided by for the update to multiply with it.
+// The factor for penalties that cancels the update's gradient_scale.
 __device__ __forceinline__ double unscaled(const StepResults* results) {
   return results->gradient_scale > 0 ? 1 / results->gradient_scale : 0;
 }
 
-// A warp for each bond: the gradients of its gate.
+// One warp per bond: the gradients of its gate.
 __global__ void __launch_bounds__(warp)
     gate_gradients(const RankBond* bonds, const double* slopes, const int* stays, const Decision* decision,
                    bool by_size, const float* parameters, const double* importances, float* gradients,
@@ -332,7 +332,7 @@ void rank_objective(const RankObjective& op, const KernelContext& context) {
       2 * op.options.beta / op.tables.initial_norm, results);
 }
 
-// One block: which entries die, and what is left.
+// One block: decides which entries are pruned, and counts the rest.
 __global__ void __launch_bounds__(threads)
     choose_dying(Tables tables, const float* parameters, const double* importances, double threshold,
                  bool to_target, const StepInputs* inputs, const StepResults* results, RankState* state,
@@ -389,8 +389,9 @@ struct Flat {
   float* at[3];  // parameters and moments
 };
 
-// A block for each bond and part of its slices: those of dying entries, on the last axis of the core before
-// the bond and the first of the core behind it. What both bonds of a core clear is cleared by the second.
+// A block per bond and part of its slices: clears the slices of pruned entries, on the last axis of the core
+// before the bond and the first axis of the core after it. Elements that both bonds of a core clear are
+// cleared by the second.
 __global__ void __launch_bounds__(threads)
     clear_dying(const RankBond* bonds, int bond_count, const RankCore* cores, const unsigned char* dying,
                 Flat flat) {

@@ -24,7 +24,7 @@ struct ScaledColumns {
   }
 };
 
-// The width for each(): rows that lie among those of others, `ld` from one another, may begin anywhere.
+// The width for each(): rows with stride `ld` within other rows may have any alignment.
 std::int64_t width_among(std::int64_t width, std::int64_t ld, const float* first) {
   const bool aligned = ld % 4 == 0 && reinterpret_cast<std::uintptr_t>(first) % (4 * sizeof(float)) == 0;
   return aligned ? width : 1;
@@ -49,7 +49,7 @@ struct ScaledColumnsGradient {
     Item<V> item{load<V>(x + row * width + column), {}, {}};
     if (accumulate) item.before = load<V>(dx + row * width + column);
 #pragma unroll
-    for (int k = 0; k < V; ++k) item.dy.at[k] = dy[row * ldy + column + k];  // which may begin anywhere
+    for (int k = 0; k < V; ++k) item.dy.at[k] = dy[row * ldy + column + k];  // which may have any alignment
     return item;
   }
   template <int V>

@@ -5,8 +5,8 @@
 
 namespace comera::COMERA_CUDA {
 
-// Puts y[i, j] = x[i, j] gate[j] on the stream, in float32. x has as many columns as the gate; rows of y are
-// ldy elements apart.
+// Enqueues y[i, j] = x[i, j] gate[j] on the stream, in float32. x has as many columns as the gate; y has row
+// stride ldy.
 void scale_columns(const Stream& stream, const Tensor& x, const Tensor& gate, const Tensor& y,
                    std::int64_t ldy);
 

@@ -1,5 +1,6 @@
-// The halves of tensor trains and their gradients. Each is a few small products: those that do not wait for
-// one another, of all trains of the operation, are one launch. Gates are multiplied in where cores are read.
+// The left and right factors of tensor trains and their gradients. Each takes a few small products:
+// independent ones of all tensor trains of the operation share a launch. Gates are multiplied in when cores
+// are read.
 
 #include <algorithm>
 
@@ -24,8 +25,8 @@ struct CoreGradient {
   int rows = 0, columns = 0;
   int ld = 0;  // of dgated
 };
-constexpr int row_groups = 32;   // a warp each
-constexpr int rows_at_once = 4;  // by a warp
+constexpr int row_groups = 32;   // one per warp
+constexpr int rows_at_once = 4;  // per warp
 
 // A block has 32 columns of one core.
 template <int most>
@@ -62,7 +63,8 @@ __global__ void __launch_bounds__(warp* row_groups)
   op.dgate[column] += sum;
 }
 
-// A region that no product writes: `to` (rows, columns), ld apart, becomes `from`, or zero without one.
+// A region that no product writes: `to` (rows, columns), with row stride ld, becomes `from`, or zero without
+// one.
 struct Region {
   float* to = nullptr;
   const float* from = nullptr;
@@ -82,9 +84,10 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-// ---- What is launched
+// ---- Launches
 
-// Core k as a matrix of so many columns, a multiple of its rank, with its gate unless it is the last.
+// Core k as a matrix with this many columns, a multiple of its rank, with its gate unless it is the last
+// core.
 Matrix core_of(const TTCoreChain& train, int k, std::int64_t columns) {
   Matrix matrix = rows_of(train.core[k].data<float>(), columns);
   if (k + 1 < train.order) {
@@ -94,7 +97,7 @@ Matrix core_of(const TTCoreChain& train, int k, std::int64_t columns) {
   return matrix;
 }
 
-// A or its gradient as L_p = L_{p-1} S_p has it: a row for each row of L_{p-1}.
+// A or its gradient in the layout of L_p = L_{p-1} S_p: a row for each row of L_{p-1}.
 Matrix rows_of_a(const Tensor& a, std::int64_t apart, const TTCoreChain& train) {
   const int last = train.inputs - 1;
   return {.data = a.data<float>(),
@@ -118,17 +121,17 @@ class Scratch {
   std::size_t bytes_ = 0;
 };
 
-// L_0..L_last and R_first..R_{K-1}, where the last to be made may have a place already.
+// L_0..L_last and R_first..R_{K-1}; the last ones may have given memory.
 struct Partials {
   std::array<Matrix, max_tt_cores> at;
   std::array<std::int64_t, max_tt_cores> size{};  // rows of L_k, columns of R_k
   int waves = 0;
 
-  // Of a train without the halves themselves.
+  // For a tensor train without its left and right factors.
   Partials(const TTCoreChain& train, Waves& waves_of_all, Scratch& scratch) {
     make(train, {}, {}, waves_of_all, scratch);
   }
-  // With them.
+  // With the factors.
   Partials(const TTFactorsForward::Factors& factors, Waves& waves_of_all, Scratch& scratch) {
     make(factors.train, rows_of_a(factors.a, factors.a_apart, factors.train),
          rows_of(factors.b.data<float>(), factors.b.dim(1)), waves_of_all, scratch);
@@ -180,7 +183,7 @@ std::size_t tt_factors_forward_scratch(const TTFactorsForward& op) {
   return scratch.bytes();
 }
 
-// The padding of A and B, the last row, and B where nothing is multiplied.
+// The padding of A and B, the last row, and B where no product is needed.
 std::vector<Region> regions_of(const TTFactorsForward& op) {
   std::vector<Region> all;
   const auto add = [&](float* to, const float* from, std::int64_t rows, std::int64_t columns,
@@ -216,7 +219,7 @@ void launch(const std::vector<Region>& all, const Stream& stream) {
 
 void tt_factors_forward(const TTFactorsForward& op, const KernelContext& context) {
   for (const auto& factors : op.factors)
-    if (const TTCoreChain& train = factors.train; train.inputs == 1)  // nothing is multiplied
+    if (const TTCoreChain& train = factors.train; train.inputs == 1)  // no product is needed
       scale_columns(context.stream, train.core[0], train.gate[0], factors.a, factors.a_apart);
   launch(regions_of(op), context.stream);
   Waves waves;
@@ -228,7 +231,7 @@ void tt_factors_forward(const TTFactorsForward& op, const KernelContext& context
 void add(std::vector<CoreGradient>& gradients, const TTFactorsBackward::Factors& factors, int k,
          const float* dgated, std::int64_t ld) {
   const TTCoreChain& train = factors.train;
-  // The last core, of one column, has no gate: then rows are as long as it is wide.
+  // The last core, of one column, has no gate: then rows have the core's width.
   const bool is_last = k + 1 == train.order;
   const std::int64_t columns = is_last ? train.mode(k) : train.rank(k);
   CoreGradient gradient{.dgated = dgated,

@@ -1,6 +1,6 @@
-// The inner part of a feed-forward network of tensor trains in bfloat16: what is between the narrow ends
-// lives in registers only. As in attention a warp holds tiles of u and of what follows from it as fragments,
-// and each becomes an operand of the next product where it is.
+// The inner part of a feed-forward network of tensor trains in bfloat16: the wide tensors between the narrow
+// ends exist only in registers. As in attention, a warp holds tiles of u and derived values as fragments, and
+// each becomes an operand of the next product in place.
 
 #include "kernels/cuda/tensor_trains/tt_inner.h"
 

@@ -9,20 +9,20 @@
 #include "kernels/ops/backend.h"
 #include "kernels/ops/tensor_trains/tt_inner.h"
 
-// What the kernels of the inner part of a feed-forward network of tensor trains share (tt_inner.cu), in
+// Shared by the kernels of the inner part of a feed-forward network of tensor trains (tt_inner.cu), in
 // bfloat16.
 namespace comera::COMERA_CUDA {
 
-// ---- The activation. Kernels spend most of their time on it.
+// ---- The activation. It takes most of the kernels' time.
 
 struct Gelu {
   float value, slope;
 };
 
 // The normal distribution's tail beyond |u| is its density times a polynomial of 1 / (1 + 0.326 |u|), after
-// Hastings (Abramowitz and Stegun, 7.1.25); in s = |u| sqrt(log2(e) / 2) the density is a power of two.
-// Values err by up to 6e-6, and for |u| < 3 by a thirtieth of what rounding them to bfloat16 changes; slopes
-// by 2e-5.
+// Hastings (Abramowitz and Stegun, 7.1.25); in s = |u| sqrt(log2(e) / 2) the density is a power of two. The
+// error is up to 6e-6 for values, for |u| < 3 a thirtieth of that of rounding to bfloat16, and up to 2e-5 for
+// slopes.
 __device__ __forceinline__ Gelu gelu(float u) {
   const float s = fabsf(u) * 0.84932180F;
   const float t = fast_reciprocal(1 + 0.38383567F * s);
@@ -34,7 +34,7 @@ __device__ __forceinline__ Gelu gelu(float u) {
   const float below = 0.5F + copysignf(0.5F - density * tail, u);
   return {u * below, below + u * density};
 }
-// ---- What kernels are given. Rows of all matrices begin at multiples of 16 bytes.
+// ---- Kernel arguments. Rows of all matrices begin at multiples of 16 bytes.
 
 struct Inner {
   const bfloat16 *xa, *b_up, *a_down, *dha;
@@ -45,14 +45,14 @@ struct Inner {
 // Ranks are padded with zeros to D = 32 or 64.
 constexpr std::int64_t most_rank = 64;
 
-// A of 16 rows and 16 columns, whose neighbours along the depth word(row, column) gives.
+// A of 16 rows and 16 columns; word(row, column) gives neighbours along the depth.
 template <class Word>
 __device__ __forceinline__ BF16::A fragment(const Word& word) {
   const int row = fragment_row(), column = fragment_column();
   return {{word(row, column), word(row + 8, column), word(row, column + 8), word(row + 8, column + 8)}};
 }
 
-// Sixteen rows of a matrix with so many columns, an even number.
+// Sixteen rows of a matrix with the given even number of columns.
 __device__ __forceinline__ BF16::A row_fragment(const bfloat16* from, int first_row, int rows,
                                                 int first_column, int columns) {
   return fragment([&](int row, int column) {
@@ -62,12 +62,12 @@ __device__ __forceinline__ BF16::A row_fragment(const bfloat16* from, int first_
                 : 0u;
   });
 }
-// ---- What is launched. So many blocks fill the largest GPUs: with fewer tokens, columns are divided as
-// well. The numbers are the same on every GPU, and with them the bits of the results.
+// ---- Launch configuration. These block counts fill the largest GPUs: with fewer tokens, columns are divided
+// as well. The numbers, and thus the bits of the results, are the same on every GPU.
 
 constexpr std::int64_t multiprocessors = 132;
 
-// Sums of parts of the columns, which become `to` (tokens, rank); none where one block has all columns.
+// Sums over parts of the columns, whose totals become `to` (tokens, rank); none if one block has all columns.
 struct RoundedSums {
   const float* partial;
   std::int64_t parts, count;
@@ -78,7 +78,7 @@ struct RoundedSums {
     store(to + i, sum_of_parts<V>(partial + i, parts, count));
   }
 };
-// Sums of parts of the tokens, which are added to gradients; those stand one behind the other in a part.
+// Sums over parts of the tokens, to be added to gradients; within a part they are consecutive.
 struct GradientSums {
   const float* partial;
   std::int64_t parts, of_a_down, of_b_up, count;
@@ -97,13 +97,12 @@ struct GradientSums {
   }
 };
 
-// Over tokens (tt_inner_rows.cu): ha of what h is, or dxa. `to` is (tokens, rank), with the sums that are
-// returned.
+// Over tokens (tt_inner_rows.cu): ha from h, or dxa. `to` is (tokens, rank); the sums are returned.
 std::size_t inner_rows_scratch(std::int64_t tokens, std::int64_t inner, std::int64_t rank, bool wide);
 RoundedSums inner_rows(const Inner& op, bool gradient, bool wide, bfloat16* to, float* scratch,
                        const Stream& stream);
 
-// Over inner columns (tt_inner_columns.cu): the gradients of what is read for each of them.
+// Over inner columns (tt_inner_columns.cu): the gradients of tensors with an entry per column.
 std::size_t inner_columns_scratch(const TTInnerBackward& op, bool wide);
 GradientSums inner_columns(const TTInnerBackward& op, const Inner& inner, bool wide, float* scratch,
                            const Stream& stream);

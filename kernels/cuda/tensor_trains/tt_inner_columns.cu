@@ -1,5 +1,5 @@
-// The inner part of a feed-forward network of tensor trains, over its columns: the gradients of what is read
-// for each of them.
+// The inner part of a feed-forward network of tensor trains, over its columns: the gradients of tensors with
+// an entry per column.
 
 #include "kernels/cuda/tensor_trains/tt_inner.h"
 
@@ -7,23 +7,22 @@ namespace comera::COMERA_CUDA {
 
 namespace {
 
-// A warp owns some, as rows of
-// fragments, and goes over the tokens, or over a part of them.
+// A warp owns some columns, as rows of fragments, and iterates over the tokens, or over a part of them.
 
 constexpr int column_warps = 4;
 constexpr int column_threads = column_warps * warp;
 
 template <int D>
 struct ColumnTiles {
-  static constexpr int row_tiles = 64 / D;                       // of 16 columns each, of a warp
-  static constexpr int columns = 16 * row_tiles * column_warps;  // of a block
-  static constexpr int tokens = 2048 / D;                        // that are in shared memory at once
+  static constexpr int row_tiles = 64 / D;                       // of 16 columns each, per warp
+  static constexpr int columns = 16 * row_tiles * column_warps;  // per block
+  static constexpr int tokens = 2048 / D;                        // in shared memory at a time
   static constexpr int stride = D + 8, elements = tokens * stride;
   static constexpr std::size_t tile_bytes = 4 * elements * sizeof(bfloat16);
   static constexpr std::size_t shared_bytes = tile_bytes + 2 * columns * sizeof(float);
 };
 
-// Of a multiprocessor. Where three are asked for, the compiler spills for desktop Blackwell.
+// Blocks per multiprocessor. With three, the compiler spills for desktop Blackwell.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
 constexpr int column_blocks = 2;
 #else
@@ -31,15 +30,15 @@ constexpr int column_blocks = 3;
 #endif
 
 // Tokens [tokens_each blockIdx.y, …). Their sums go to their part of partial (parts, (M s + r M + M)):
-// gradients of a_down, b_up and the bias, one behind the other.
+// gradients of a_down, b_up and the bias, consecutively.
 template <int D>
 __global__ void __launch_bounds__(column_threads, column_blocks)
     inner_columns_kernel(Inner op, int tokens_each, float* partial) {
   using Tiles = ColumnTiles<D>;
   constexpr int R = Tiles::row_tiles, stride = Tiles::stride;
   auto* shared = reinterpret_cast<bfloat16*>(shared_array<std::byte>(Tiles::shared_bytes));
-  // Of each row of a tile and the row eight below it the biases, twice: where sums of u begin. Registers have
-  // no room for them.
+  // For each row of a tile and the row eight below it, the biases, twice: the initial values of sums of u.
+  // Registers have no room for them.
   auto* starts = reinterpret_cast<float*>(shared + 4 * Tiles::elements) +
                  (warp_of_thread() * R * 8 + fragment_row()) * 4;
   const int own = static_cast<int>(blockIdx.x) * Tiles::columns + warp_of_thread() * 16 * R;
@@ -85,7 +84,7 @@ __global__ void __launch_bounds__(column_threads, column_blocks)
   int stage = 0;
   for (int first = begin; first < end; first += Tiles::tokens, stage ^= 1) {
     copies.wait();
-    __syncthreads();  // this stage is there, and nobody reads the other one any more
+    __syncthreads();  // this stage has arrived, and all warps are done with the other one
     if (first + Tiles::tokens < end) copy(stage ^ 1, first + Tiles::tokens);
     const bfloat16* xa = shared + 2 * stage * Tiles::elements;
     const bfloat16* dha = xa + Tiles::elements;

@@ -6,8 +6,8 @@ namespace comera::COMERA_CUDA {
 
 namespace {
 
-// A block has 64 tokens, and goes over the inner columns, or over a part of
-// them; its warps are groups of tokens times groups of columns, whose sums are added in the end.
+// A block has 64 tokens, and iterates over the inner columns, or over a part of them; its warps are groups of
+// tokens times groups of columns, whose sums are added at the end.
 
 constexpr int row_warps = 8;
 constexpr int row_threads = row_warps * warp;
@@ -15,10 +15,10 @@ constexpr int block_tokens = 64;
 
 template <int D>
 struct RowTiles {
-  static constexpr int row_tiles = 64 / D;  // of 16 tokens each, of a warp
+  static constexpr int row_tiles = 64 / D;  // of 16 tokens each, per warp
   static constexpr int row_groups = block_tokens / (16 * row_tiles), column_groups = row_warps / row_groups;
-  static constexpr int columns = 64;                     // of a warp
-  static constexpr int chunk = columns * column_groups;  // that are in shared memory at once
+  static constexpr int columns = 64;                     // per warp
+  static constexpr int chunk = columns * column_groups;  // in shared memory at a time
   static constexpr int b_stride = chunk + 8, a_stride = D + 8, sum_stride = D + 8;
   static constexpr int b_elements = D * b_stride, elements = b_elements + chunk * a_stride;
   static constexpr std::size_t stage_bytes = elements * sizeof(bfloat16) + chunk * sizeof(float);
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(row_threads, 2)
   int stage = 0;
   for (int first = begin; first < end; first += chunk, stage ^= 1) {
     copies.wait();
-    __syncthreads();  // this stage is there, and nobody reads the other one any more
+    __syncthreads();  // this stage has arrived, and all warps are done with the other one
     if (first + chunk < end) copy(stage ^ 1, first + chunk);
     const bfloat16 *b_up = b_up_of(stage), *a_down = b_up + Tiles::b_elements;
     const float* bias = bias_of(stage);

@@ -1,5 +1,5 @@
-// Rows of a tensor-train matrix core by core, for each id by itself: the plain variants of the lookup, which
-// keep what they computed of every id for its gradient.
+// Rows of a tensor-train matrix core by core, for each id separately: the simple variants of the lookup,
+// which keep each id's intermediate results for its gradient.
 
 #include <algorithm>
 
@@ -12,15 +12,15 @@ namespace comera::COMERA_CUDA {
 namespace {
 
 constexpr int threads = 256;
-constexpr std::int64_t most_blocks = 1024;  // of the forward pass, which needs room for each
+constexpr std::int64_t most_blocks = 1024;  // in the forward pass, which needs memory for each
 
 struct ChainCore {
-  const float *core, *gate;  // (rank before, rows, columns, rank); gate (rank), null of the last
+  const float *core, *gate;  // (rank before, rows, columns, rank); gate (rank), null for the last core
   float *dcore, *dgate;
   std::int64_t rank_before, rows, columns, rank;
   std::int64_t id_divisor;  // digit = id / id_divisor % rows
   std::int64_t prefix;      // columns of all cores up to this one
-  std::int64_t place;       // of Z_k (prefix, rank) in an id's room
+  std::int64_t place;       // offset of Z_k (prefix, rank) in an id's memory
 };
 
 struct Chain {
@@ -29,7 +29,7 @@ struct Chain {
   const std::int32_t *ids = nullptr, *count = nullptr;
   std::int64_t width = 0;
   std::int64_t room = 0;  // floats of an id's Z_1 … Z_{K-1}
-  float* z = nullptr;     // a room for each block, or for each id
+  float* z = nullptr;     // memory per block, or per id
   float* dz = nullptr;    // the same for gradients by Z_k D_k
 };
 
@@ -63,7 +63,7 @@ Chain chain_of(const Operation& op) {
   return chain;
 }
 
-// Z_1 … Z_{K-1} of an id into its room and Z_K into its row, by the whole block.
+// Z_1 … Z_{K-1} of an id into its memory and Z_K into its row, by the whole block.
 __device__ __forceinline__ void run_chain(const Chain& chain, std::int64_t id, float* z, float* row) {
   for (int k = 0; k < chain.cores; ++k) {
     const ChainCore& core = chain.at[k];
@@ -111,7 +111,7 @@ void ttm_chain_forward(const TTMChainForward& op, const KernelContext& context) 
                 ttm_chain_kernel, chain, op.rows.dim(0), op.rows.data<float>());
 }
 
-// Block u: the id's Z again, then the gradients by Z_k D_k from the last to the first.
+// Block u: recomputes the id's Z, then the gradients by Z_k D_k from the last to the first.
 __global__ void __launch_bounds__(threads)
     ttm_chain_gradients(const Chain __grid_constant__ chain, const float* drows) {
   const std::int64_t u = blockIdx.x;

@@ -1,4 +1,4 @@
-// Rows of a tensor-train matrix from its merged halves, and their gradients.
+// Rows of a tensor-train matrix from its left and right factors, and their gradients.
 
 #include "kernels/cuda/elementwise/search.h"
 #include "kernels/cuda/kernels.h"
@@ -29,14 +29,14 @@ Factors factors_of(const auto& op) {
 constexpr int lane_tile = 4;
 constexpr int lanes_down = 4, lanes_across = 8;
 constexpr int tile_m = lane_tile * lanes_down, tile_n = lane_tile * lanes_across;
-// So much of K is in shared memory at once, as [k][m] and [k][n]; the padding spreads a column over the
+// The part of K in shared memory at a time, as [k][m] and [k][n]; the padding spreads a column over the
 // banks.
 constexpr int depth = 16, padding = 4;
 constexpr int x_stride = tile_m + padding, y_stride = tile_n + padding;
 constexpr int warp_floats = depth * (x_stride + y_stride);
 
-// Some places x `depth` of a matrix, a part for each lane, zero beyond its sides. In memory k is the inner
-// index if `k_inside`, the outer one otherwise; lanes take neighbours.
+// `size` rows or columns x `depth` of a matrix, a part for each lane, zero beyond its sides. In memory k is
+// the inner index if `k_inside`, the outer one otherwise; neighbouring lanes load neighbours.
 template <int size, bool k_inside>
 struct Part {
   static constexpr int numbers = size * depth / warp;
@@ -47,7 +47,7 @@ struct Part {
   __device__ static int inner() { return lane_of_thread() % (k_inside ? depth : size); }
   __device__ static int outer() { return lane_of_thread() / (k_inside ? depth : size); }
 
-  // Of a matrix of so many places and depths, from one of each on.
+  // From a matrix with `places` and `depths`, starting at one position of each.
   __device__ __forceinline__ void load(const float* from, int place, int places, int k, int depths) {
     const int stride = k_inside ? depths : places;
     from += k_inside ? place * stride + k : k * stride + place;
@@ -85,7 +85,7 @@ struct Tile {
       Part<tile_n, y_k_inside> part_y;
       part_x.load(from_x, first_m, sizes.m, k, sizes.k);
       part_y.load(from_y, first_n, sizes.n, k, sizes.k);
-      __syncwarp();  // all lanes have read what was there
+      __syncwarp();  // all lanes are done with the previous content
       part_x.store(x, x_stride);
       part_y.store(y, y_stride);
       __syncwarp();
@@ -110,7 +110,7 @@ LaunchShape tiles(std::int64_t blocks, int warps, std::int64_t m, std::int64_t n
 __device__ __forceinline__ int first_m_of_block() { return static_cast<int>(blockIdx.y) * tile_m; }
 __device__ __forceinline__ int first_n_of_block() { return static_cast<int>(blockIdx.z) * tile_n; }
 
-// ---- Forward. Block (some rows, tile down, tile across): a warp has a row.
+// ---- Forward. Block (some rows, tile down, tile across): one warp per row.
 
 constexpr int forward_warps = 8;
 
@@ -149,16 +149,17 @@ void ttm_rows_forward(const TTMRowsForward& op, const KernelContext& context) {
                 ttm_rows_kernel, factors, rows, op.rows.data<float>());
 }
 
-// ---- Backward. A half's gradient s (M, N) is added to by a product for every row that uses it. For the left
-// half X is the row's gradient and Y the row's right half turned round, for the right half X is the row's
-// left half turned round and Y the row's gradient. A block has a tile of one half's gradient; its warps share
-// the rows, each every 12th, and their sums are added in the order of the warps.
+// ---- Backward. The gradient s (M, N) of a left or right row gets a product from every looked-up row that
+// uses it. For a left row, X is the looked-up row's gradient and Y its right row transposed; for a right row,
+// X is its left row transposed and Y its gradient. A block has a tile of one such gradient; its warps share
+// the looked-up rows, each every 12th, and their sums are added in the order of the warps.
 
 constexpr int row_warps = 12;
 static_assert(warp_floats >= tile_m * tile_n, "in the end a warp's sums lie where its operands were");
 
-// Block (half, tile down, tile across). The rows that use a left half are neighbours, since ids ascend; those
-// that use a right half are in `order`, null for the left one. Two blocks for each multiprocessor.
+// Block (left or right row, tile down, tile across). The looked-up rows that use a left row are adjacent,
+// since ids ascend; those that use a right row are listed in `order`, null for left rows. Two blocks per
+// multiprocessor.
 template <bool of_left>
 __global__ void __launch_bounds__(warp* row_warps, 2)
     ttm_gradient(Factors op, const std::int32_t* order, const float* drows, float* gradient) {
@@ -167,7 +168,7 @@ __global__ void __launch_bounds__(warp* row_warps, 2)
   const Sizes sizes = of_left ? Sizes{op.nl, op.rank, op.nr} : Sizes{op.rank, op.nr, op.nl};
   const auto row_at = [&](std::int64_t place) -> std::int64_t { return of_left ? place : order[place]; };
 
-  // One warp looks for where the half's rows begin, one for where they end.
+  // One warp searches the beginning of these rows, one their end.
   auto* ends = reinterpret_cast<std::int64_t*>(shared);
   const int w = warp_of_thread();
   if (w < 2) {

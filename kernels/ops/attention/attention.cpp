@@ -7,7 +7,7 @@ namespace comera {
 
 namespace {
 
-// Keys or values, or their gradients: a tensor of rows, or flat memory with rows `ld` elements apart.
+// Keys or values, or their gradients: a tensor of rows, or flat memory with row stride `ld`.
 void check_rows(const char* operation, const char* name, const Tensor& tensor, std::int64_t rows,
                 std::int64_t width, std::int64_t ld, DType dtype) {
   if (ld == 0) return check_tensor(operation, name, tensor, {rows, width}, dtype);
@@ -41,7 +41,7 @@ void check_common(const char* name, const Operation& op) {
   if (op.dropout.active()) check_step_values(name, "step_inputs", op.step_inputs, sizeof(StepInputs));
 }
 
-// Rows that are queries, at most.
+// The maximum number of query rows.
 template <class Operation>
 std::int64_t query_rows(const Operation& op) {
   const std::int64_t rows = op.q.dim(0);
@@ -49,13 +49,13 @@ std::int64_t query_rows(const Operation& op) {
   return std::min(rows, (op.sequence_offsets.elements() - 1) * op.most_queries());
 }
 
-// Pairs of queries and keys, of all heads.
+// Pairs of queries and keys, over all heads.
 template <class Operation>
 std::int64_t scores_of(const Operation& op) {
   return query_rows(op) * op.longest * op.heads;
 }
 
-// Of tensors with a row for each token, of which those of queries are read.
+// Bytes of tensors with a row per token, counting only query rows.
 template <class Operation, class... Tensors>
 double rows_of_queries(const Operation& op, const Tensors&... tensors) {
   const std::int64_t rows = op.q.dim(0), queries = query_rows(op);
@@ -86,7 +86,7 @@ void AttentionBackward::check() const {
   check_rows(name, "dv", dv, q.dim(0), kv_heads() * stored_values(), v_stride, compute());
 }
 
-// Scores again; gradients of dropped probabilities and of values; gradients of queries and of keys.
+// Recomputed scores; gradients of dropped probabilities and of values; gradients of queries and of keys.
 Work work_of(const AttentionBackward& op) {
   return {product(scores_of(op), 3 * op.key_size() + 2 * op.value_size(), 1),
           rows_of_queries(op, op.q, op.out, op.log_sum_exp, op.dout) + once(op.dq) + 2 * keys_and_values(op)};

@@ -5,30 +5,30 @@
 
 namespace comera {
 
-// For a log of products.
+// For a product log.
 inline constexpr const char* scores_stay_wide = "attention is no linear layer";
 
-// Packed variable-length self-attention. Sequence s owns rows [offsets[s], offsets[s+1]); a token attends to
-// its own sequence only. For head h, columns [h d, (h+1) d) of q and k, d = their width / heads, and likewise
-// of v and out:
+// Packed variable-length self-attention. Sequence s owns rows [offsets[s], offsets[s+1]); a token attends
+// only to its own sequence. For head h, columns [h d, (h+1) d) of q and k, d = their width / heads, and
+// likewise of v and out:
 //
 //   S = scale Q Kᵀ + bias;   P = softmax(S);   out = dropout(P) V;   log_sum_exp[h, t] = log sum_j exp(S_tj)
 //
-// With slopes a head's bias falls linearly with the distance of the key, on each side at a rate of its own
-// (ALiBi: Press et al., 2022): the key d places before the query gets -slopes[h, 0] d, the key d places
-// behind it -slopes[h, 1] d. Without slopes there is no bias.
+// With slopes, a head's bias falls linearly with the distance of the key, at a separate rate on each side
+// (ALiBi: Press et al., 2022): the key d positions before the query gets -slopes[h, 0] d, the key d positions
+// after it -slopes[h, 1] d. Without slopes there is no bias.
 //
 // With shared_keys every head has the same keys and values: k and v are one head wide (multi-query attention,
-// Shazeer, 2019). With append_one a head's V has one more column, of ones, which is not stored: the last
-// column of the head's part of out is then the sum of its row of dropout(P). With room_for_one, of shared
-// keys, rows of v and dv have a place for the one behind the values: what v has there is not read, dv's
-// becomes 0.
+// Shazeer, 2019). With append_one, a head's V has one more column, of ones, which is not stored: the last
+// column of the head's part of out is then the row sum of dropout(P). With room_for_one, for shared keys,
+// rows of v and dv have room for this column after the values: its content is not read in v, and becomes 0 in
+// dv.
 //
-// With `queries` only the first so many rows of each sequence are queries: out and log_sum_exp of its other
-// rows are 0, as is dq; what dout has there is not read.
+// With `queries`, only the first `queries` rows of each sequence are queries: out, log_sum_exp and dq of the
+// other rows are 0, and their dout is not read.
 //
-// Dropout's element index of (head h, row t, key at place j of its sequence) is (h T + t) longest + j.
-// Rows at and beyond offsets' last entry are padding: out is 0 there.
+// The dropout index of (head h, row t, key at position j of its sequence) is (h T + t) longest + j. Rows at
+// and beyond offsets' last entry are padding: out is 0 there.
 //
 // k and v are flat memory whose rows lie k_stride and v_stride elements apart; 0: adjacent.
 struct AttentionForward {
@@ -37,7 +37,7 @@ struct AttentionForward {
   Tensor v;                 // (T, kv_heads x value size)
   Tensor sequence_offsets;  // int32 (S + 1), non-decreasing; repeats its last entry for absent sequences
   std::int64_t heads = 0;
-  std::int64_t longest = 0;  // no sequence is longer
+  std::int64_t longest = 0;  // length limit of a sequence
   double scale = 1;
   DropoutSpec dropout;
   Tensor step_inputs;  // StepInputs; needed with dropout
@@ -46,8 +46,8 @@ struct AttentionForward {
   bool shared_keys = false;
   bool append_one = false, room_for_one = false;
   std::int64_t k_stride = 0, v_stride = 0;
-  Tensor slopes = {};        // (heads, 2), at least 0, of the master type; or left out
-  std::int64_t queries = 0;  // of each sequence; 0: all of its rows
+  Tensor slopes = {};        // (heads, 2), non-negative, in the master type; or left out
+  std::int64_t queries = 0;  // per sequence; 0: all of its rows
 
   std::int64_t kv_heads() const { return shared_keys ? 1 : heads; }
   std::int64_t key_size() const { return q.dim(1) / heads; }
@@ -58,7 +58,7 @@ struct AttentionForward {
   void check() const;
 };
 
-// Gradients of the above; P and its dropout are computed again. dk and dv lie as k and v do.
+// Gradients of the above; P and its dropout are recomputed. dk and dv have the layout of k and v.
 struct AttentionBackward {
   Tensor q, k, v, out;
   Tensor log_sum_exp;  // (heads, T)
@@ -73,8 +73,8 @@ struct AttentionBackward {
   bool shared_keys = false;
   bool append_one = false, room_for_one = false;
   std::int64_t k_stride = 0, v_stride = 0;
-  Tensor slopes = {};        // (heads, 2), at least 0, of the master type; or left out
-  std::int64_t queries = 0;  // of each sequence; 0: all of its rows
+  Tensor slopes = {};        // (heads, 2), non-negative, in the master type; or left out
+  std::int64_t queries = 0;  // per sequence; 0: all of its rows
 
   std::int64_t kv_heads() const { return shared_keys ? 1 : heads; }
   std::int64_t key_size() const { return q.dim(1) / heads; }
@@ -85,7 +85,7 @@ struct AttentionBackward {
   void check() const;
 };
 
-// Both ways alike: whose keys and values a head uses, and how far apart their rows lie.
+// Shared by forward and backward: the keys and values that a head uses, and their row strides.
 template <class Operation>
 std::int64_t kv_head(const Operation& op, std::int64_t head) {
   return op.shared_keys ? 0 : head;

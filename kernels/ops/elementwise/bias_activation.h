@@ -13,7 +13,7 @@ struct BiasActivationForward {
   Tensor y;  // out (rows, width); left out without an activation. May be u itself where the slope is
              // computed from the value (traits_of).
 
-  // Whether nothing changes: then a composition need not run it.
+  // Whether nothing changes: then a fallback decomposition can skip it.
   bool idle() const { return !bias && activation == Activation::none; }
   DType compute() const { return u.dtype(); }
   void check() const;

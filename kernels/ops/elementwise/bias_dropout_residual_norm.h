@@ -10,7 +10,7 @@ namespace comera {
 //
 //   sum = residual + dropout(x + bias);   normed = layer_norm(sum)
 //
-// Dropout's element index is row * width + column. Without gamma there is no norm (the pre-norm encoder).
+// The dropout index is row * width + column. Without gamma there is no norm (the pre-norm encoder).
 struct BiasDropoutResidualNormForward {
   Tensor x;         // (rows, width)
   Tensor bias;      // (width)
@@ -19,9 +19,9 @@ struct BiasDropoutResidualNormForward {
   Tensor step_inputs;  // StepInputs; needed with dropout
   Tensor gamma, beta;  // (width), or left out
   double eps = 1e-12;
-  Tensor sum;         // out (rows, width); may be x itself
-  Tensor normed;      // out (rows, width), with gamma only
-  Tensor mean, rstd;  // out (rows), with gamma only
+  Tensor sum;         // out (rows, width); may be x
+  Tensor normed;      // out (rows, width), only with gamma
+  Tensor mean, rstd;  // out (rows), only with gamma
 
   DType compute() const { return x.dtype(); }
   void check() const;
@@ -31,16 +31,16 @@ struct BiasDropoutResidualNormForward {
 //   dx = dsum dropout mask and scale;   dbias += column sums of dx
 struct BiasDropoutResidualNormBackward {
   Tensor dy;          // (rows, width): gradient of normed, or of sum without gamma
-  Tensor sum;         // (rows, width), with gamma only
+  Tensor sum;         // (rows, width), only with gamma
   Tensor gamma;       // (width), or left out
-  Tensor mean, rstd;  // (rows), with gamma only
+  Tensor mean, rstd;  // (rows), only with gamma
   DropoutSpec dropout;
   Tensor step_inputs;
-  Tensor dresidual;      // out (rows, width); may be dy itself
+  Tensor dresidual;      // out (rows, width); may be dy
   Tensor dx;             // out (rows, width)
   Tensor dbias;          // in and out (width)
-  Tensor dgamma, dbeta;  // in and out (width), with gamma only
-  LaterSums later{};     // of dbias, and of dgamma and dbeta
+  Tensor dgamma, dbeta;  // in and out (width), only with gamma
+  LaterSums later{};     // for dbias, and for dgamma and dbeta
 
   DType compute() const { return dy.dtype(); }
   void check() const;

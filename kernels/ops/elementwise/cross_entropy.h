@@ -5,13 +5,13 @@
 
 namespace comera {
 
-// Softmax cross-entropy of rows whose logits lie as (outer, rows, inner); class c = o inner + i. Classes at
-// and beyond `classes` are padding. Row r of this chunk is row row_begin + r of all; rows at and beyond count
-// have no loss and no gradient.
+// Softmax cross-entropy of rows whose logits have the layout (outer, rows, inner); class c = o inner + i.
+// Classes at and beyond `classes` are padding. Row r of this chunk is row row_begin + r overall; rows at and
+// beyond count have no loss and no gradient.
 //
 //   z = logits + bias;   loss = log Σ exp z - z[target];   results: loss_sum += Σ loss, target_count, correct
 //
-// Without gradient, what is in logits afterwards is not defined. With gradient, logits are overwritten by
+// Without gradient, the content of logits afterwards is undefined. With gradient, logits are overwritten by
 // softmax(z) - onehot(target) (0 for padding), and dbias += its row sums: gradients are of the SUM over
 // targets.
 struct SoftmaxCrossEntropy {
@@ -19,7 +19,7 @@ struct SoftmaxCrossEntropy {
   Tensor bias;     // (classes), or left out
   Tensor dbias;    // in and out (classes); with bias and gradient
   Tensor targets;  // int32 (all rows)
-  Tensor count;    // int32 (1): real rows of all
+  Tensor count;    // int32 (1): number of valid rows overall
   std::int64_t row_begin = 0;
   std::int64_t classes = 0;
   bool gradient = false;
@@ -29,8 +29,8 @@ struct SoftmaxCrossEntropy {
   void check() const;
 };
 
-// Cross-entropy of a tied decoder, logits = h tableᵀ + bias, over chunks of rows, so that rows x classes is
-// never held. With gradient, dh is written and dtable and dbias are added to in the same pass.
+// Cross-entropy of a tied decoder, logits = h tableᵀ + bias, over chunks of rows, so that rows x classes
+// never exists as a whole. With gradient, the same pass writes dh and adds to dtable and dbias.
 struct DenseMaskedCrossEntropy {
   Tensor h;              // (P, width)
   Tensor table, dtable;  // (classes, width); dtable in and out, with gradient
@@ -45,7 +45,7 @@ struct DenseMaskedCrossEntropy {
   void check() const;
 };
 
-// The same with the table of a tensor-train matrix given by its merged halves and never formed:
+// The same with the table of a tensor-train matrix, given by its left and right factors and never formed:
 //   table[l R + r, a nr + b] = Σ_k left[l, a, k] right[b, k, r]
 // left is (L, nl, rank), right is (nr, rank, R). Rows at and beyond classes are padding.
 struct TTMMaskedCrossEntropy {

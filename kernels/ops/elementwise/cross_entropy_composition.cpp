@@ -11,7 +11,7 @@ namespace comera {
 
 namespace {
 
-// Rows of logits held at a time: about 16 MiB, whatever the vocabulary.
+// Rows of logits in memory at a time: about 16 MiB, whatever the vocabulary.
 std::int64_t rows_per_chunk(std::int64_t rows, std::int64_t elements_per_row, DType type) {
   constexpr std::int64_t budget = 16 << 20;
   const std::int64_t bytes = elements_per_row * static_cast<std::int64_t>(size_of(type));
@@ -55,11 +55,11 @@ void dense_masked_cross_entropy(const DenseMaskedCrossEntropy& op, const Context
   if (op.gradient) clear_other_rows(context, op.dh, rows);
 }
 
-// With t[a, k, p, r] = Σ_b h[p, a, b] right[b, k, r], kept as (nl rank) x (rows R), the logits of a chunk are
-// one product left x t of (L) x (nl rank) x (rows R), whose memory is (outer L, rows, inner R): class l R +
-// r.
+// With t[a, k, p, r] = Σ_b h[p, a, b] right[b, k, r], stored as (nl rank) x (rows R), the logits of a chunk
+// are one product left x t of (L) x (nl rank) x (rows R), whose memory is (outer L, rows, inner R): class l R
+// + r.
 void ttm_masked_cross_entropy(const TTMMaskedCrossEntropy& op, const Context& context) {
-  // All rows: of batches of products, fewer rows may need more memory than a dry run has seen.
+  // All rows: for batched products, fewer rows may need more memory than a dry run has measured.
   const std::int64_t rows = op.h.dim(0), width = op.h.dim(1), classes = op.bias.dim(0);
   const std::int64_t left_rows = op.left.dim(0), nl = op.left.dim(1), rank = op.left.dim(2);
   const std::int64_t nr = op.right.dim(0), right_rows = op.right.dim(2);
@@ -109,8 +109,8 @@ void ttm_masked_cross_entropy(const TTMMaskedCrossEntropy& op, const Context& co
                                .m = nl * rank,
                                .n = block,
                                .k = left_rows,
-                               .transpose_a = true});  // t is now its own gradient
-    // Many products are added up: not in a narrow type.
+                               .transpose_a = true});  // t now holds its own gradient
+    // The sum of many products: not in a narrow type.
     const Tensor dh_chunk = op.dh.rows(begin, size);
     const DType master = master_of(op.compute());
     const Tensor dh = master == op.compute() ? dh_chunk : scope.tensor(dh_chunk.shape(), master);

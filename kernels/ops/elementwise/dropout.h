@@ -5,12 +5,13 @@
 
 namespace comera {
 
-// y = x mask scale, element by flat index (kernels/shared/dropout.h); its own gradient.
+// y = x mask scale, dropout index = flat index (kernels/shared/dropout.h); the gradient is the same
+// operation.
 struct Dropout {
   Tensor x;  // any shape
   DropoutSpec dropout;
   Tensor step_inputs;
-  Tensor y;  // out, as x; may be x itself
+  Tensor y;  // out, shaped as x; may be x
 
   DType compute() const { return x.dtype(); }
   void check() const;

@@ -19,7 +19,7 @@ void EmbeddingSum::check() const {
   check_tensor(name, "type_ids", type_ids, {tokens}, DType::int32);
 }
 
-// A row of a table is read once, however many tokens ask for it; there are no more of them than tokens.
+// A row of a table is read once, however many tokens use it; the rows read are no more than the tokens.
 Work work_of(const EmbeddingSum& op) {
   const double asked_for = bytes_of(op.y.elements(), op.rows.dtype());
   double bytes = once(op.y, op.index, op.position_ids, op.type_ids);

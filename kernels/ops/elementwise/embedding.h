@@ -4,8 +4,8 @@
 
 namespace comera {
 
-// y[t] = rows[index[t]] + positions[position_ids[t]] + types[type_ids[t]]; positions may be left out.
-// rows is a dense table (index: token ids) or the looked-up rows of the unique ids (index: place among them).
+// y[t] = rows[index[t]] + positions[position_ids[t]] + types[type_ids[t]]; positions may be left out. rows is
+// a dense table (index: token ids) or the looked-up rows of the unique ids (index: index into them).
 struct EmbeddingSum {
   Tensor rows;          // (R, width)
   Tensor index;         // int32 (T)
@@ -20,13 +20,13 @@ struct EmbeddingSum {
 };
 
 // out[u] = Σ dy[order[i]], i in [offsets[u], offsets[u+1]), in that order, so that the sum is deterministic.
-// With ids, the sums are added to a table instead: out[ids[u]] += ... Rows u at and beyond count are 0 (not
-// touched with ids). A row may be summed several times, or never: bags of ids are sums of a table's rows.
+// With ids, the sums are added to a table instead: out[ids[u]] += ... Rows u at and beyond count are 0
+// (unchanged with ids). A row may be summed several times, or never: bags of ids are sums of a table's rows.
 struct SegmentSum {
   Tensor dy;       // (rows, width)
-  Tensor order;    // int32 (T) rows of dy: of tokens, those sorted by id
+  Tensor order;    // int32 (T) rows of dy: for tokens, sorted by id
   Tensor offsets;  // int32 (U + 1)
-  Tensor count;    // int32 (1): how many of the U are real
+  Tensor count;    // int32 (1): how many of the U are valid
   Tensor ids;      // int32 (U) ascending, or left out
   Tensor out;      // (U, width), or in and out (table rows, width) with ids
 
@@ -34,7 +34,7 @@ struct SegmentSum {
   void check() const;
 };
 
-// table[ids[t]] += dy[t] for t below count, for small tables; each sum in the order of t.
+// table[ids[t]] += dy[t] for t below count, for small tables; each sum runs in the order of t.
 struct TableGradient {
   Tensor dy;      // (T, width)
   Tensor ids;     // int32 (T)

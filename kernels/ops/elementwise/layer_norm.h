@@ -11,7 +11,7 @@ struct LayerNormForward {
   Tensor x;            // (rows, width)
   Tensor gamma, beta;  // (width)
   double eps = 1e-12;
-  Tensor y;           // out (rows, width); may be x itself
+  Tensor y;           // out (rows, width); may be x
   Tensor mean, rstd;  // out (rows)
 
   DType compute() const { return x.dtype(); }
@@ -25,10 +25,10 @@ struct LayerNormBackward {
   Tensor gamma;       // (width)
   Tensor mean, rstd;  // (rows)
   Tensor dy;          // (rows, width)
-  Tensor dx;          // out (rows, width); may be dy itself
+  Tensor dx;          // out (rows, width); may be dy
   bool accumulate_dx = false;
   Tensor dgamma, dbeta;  // in and out (width)
-  LaterSums later{};     // of dgamma and dbeta
+  LaterSums later{};     // for dgamma and dbeta
 
   DType compute() const { return x.dtype(); }
   void check() const;

@@ -24,7 +24,7 @@ struct Fill {
 // y = x in the type of y, rounded to nearest. Between floating-point types.
 struct Cast {
   Tensor x;  // any shape
-  Tensor y;  // out, as many elements
+  Tensor y;  // out, same number of elements
 
   DType compute() const { return y.dtype(); }
   void check() const;
@@ -33,7 +33,7 @@ struct Cast {
 // y += x
 struct Add {
   Tensor x;  // any shape
-  Tensor y;  // in and out, as many elements
+  Tensor y;  // in and out, same number of elements
 
   DType compute() const { return x.dtype(); }
   void check() const;

@@ -14,7 +14,7 @@ void Rotary::check() const {
   check_tensor(name, "position_ids", position_ids, {x.dim(0)}, DType::int32);
 }
 
-// Rows of the table are counted as often as tokens ask for them.
+// Rows of the table are counted once per token.
 Work work_of(const Rotary& op) {
   return {0, twice(op.x) + once(op.position_ids) + bytes_of(op.x.dim(0) * op.size(), op.turns.dtype())};
 }

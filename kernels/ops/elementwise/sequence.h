@@ -15,7 +15,7 @@ struct SequenceMean {
   void check() const;
 };
 
-// dx[t] = dy[s] / length of s for the tokens t of sequence s below count, 0 for rows of no sequence.
+// dx[t] = dy[s] / length of s for the tokens t of sequence s below count, 0 for rows outside sequences.
 struct SequenceMeanBackward {
   Tensor dy;       // (S, width)
   Tensor offsets;  // int32 (S + 1)
@@ -26,8 +26,8 @@ struct SequenceMeanBackward {
   void check() const;
 };
 
-// What two vectors u = x[2e] and v = x[2e + 1] have in common: y[e] = [u, v, |u - v|, u v], for e below
-// count, 0 beyond (Reimers and Gurevych, 2019; Conneau et al., 2017).
+// Features of two vectors u = x[2e] and v = x[2e + 1]: y[e] = [u, v, |u - v|, u v], for e below count, 0
+// beyond (Reimers and Gurevych, 2019; Conneau et al., 2017).
 struct PairFeaturesForward {
   Tensor x;      // (S, width)
   Tensor count;  // int32 (1): pairs
@@ -37,7 +37,7 @@ struct PairFeaturesForward {
   void check() const;
 };
 
-// du = dy_1 + sign(u - v) dy_3 + v dy_4, dv = dy_2 - sign(u - v) dy_3 + u dy_4; 0 for rows of no pair.
+// du = dy_1 + sign(u - v) dy_3 + v dy_4, dv = dy_2 - sign(u - v) dy_3 + u dy_4; 0 for rows outside pairs.
 struct PairFeaturesBackward {
   Tensor x;      // (S, width)
   Tensor count;  // int32 (1)

@@ -17,7 +17,7 @@ void MuonSizes::append(MuonMatrix& matrix) {
   smaller = std::max(smaller, small);
   larger = std::max(larger, large);
   largest = std::max(largest, small * large);
-  // The gram matrix and U; in each iteration G², and but for the first or last P Q, P G and P G P.
+  // The gram matrix and U; in each iteration G², and, except in the first or last, P Q, P G and P G P.
   constexpr int squarings = muon_iterations + 3 * (muon_iterations - 1);
   const auto side = static_cast<double>(small);
   operations += 2 * side * side * (2 * static_cast<double>(large) + squarings * side);

@@ -20,7 +20,7 @@ void ClearTouchedRows::check() const {
   check_elements(name, "marks", marks, gradient.dim(0), DType::int32);
 }
 
-// What is marked, nobody knows before: all marks are read.
+// The marked rows are not known in advance: all marks are read.
 Work work_of(const ClearTouchedRows& op) { return {0, once(op.marks)}; }
 
 void GradientNorm::check() const {
@@ -45,7 +45,7 @@ void AdamW::check() const {
   check_step_values(name, "results", results, sizeof(StepResults));
 }
 
-// As if all rows were marked: how many are, the host does not know.
+// As if all rows were marked, because the host does not know their number.
 Work work_of(const AdamW& op) {
   return {0, once(op.segments) + 7 * bytes_of(op.elements, op.compute()) + (op.marks ? once(op.marks) : 0)};
 }

@@ -29,7 +29,7 @@ void check_operand(const char* name, const Tensor& tensor, std::int64_t rows, st
                tensor.shape().text(), rows, columns, ld);
 }
 
-// What both passes ask of a linear's shapes.
+// Checks of a layer's shapes, shared by both passes.
 template <class Linear>
 void check_linear(const char* name, const Linear& op, const Tensor& scales, const Float8Outputs& slots) {
   const std::int64_t inputs = op.x.dim(1), total = op.a.dim(1);

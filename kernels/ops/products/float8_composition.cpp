@@ -149,11 +149,11 @@ void float8_linear_backward(const Float8LinearBackward& op, const Context& conte
                              .type = op.compute()});
 }
 
-// Without tensor cores of 8 bits: the numbers that the codes stand for, which every type holds exactly.
+// Without 8-bit tensor cores: multiplies the dequantised numbers, which every type represents exactly.
 void float8_product(const Float8Product& op, const Context& context) {
   const DType type = op.compute();
   ArenaScope scope(context.arena);
-  // As far as the last element that is needed.
+  // Up to the last element that is needed.
   const auto expanded = [&](const Tensor& codes, const Tensor& scale, std::int64_t rows,
                             std::int64_t leading) {
     const std::int64_t count = rows == 0 ? 0 : (rows - 1) * leading + op.k;

@@ -2,7 +2,7 @@
 
 namespace comera {
 
-// Only what delayed scales remember is not for evaluations to change: current ones remember nothing.
+// Evaluations must not change the history of delayed scales; current scales have no history.
 Float8Quantize::Scaling Float8Operands::scaling(Seen seen) const {
   using Scaling = Float8Quantize::Scaling;
   if (seen == Seen::again) return Scaling::kept;

@@ -5,7 +5,8 @@
 
 namespace comera {
 
-// Makes the operands of a linear's products in 8 bits, in memory of a scope, each with its scale.
+// Quantises the operands of a linear layer's products to 8 bits, in the memory of a scope, each with its
+// scale.
 class Float8Operands {
  public:
   // scales: Float8Scale (Float8Slots::count)
@@ -23,9 +24,10 @@ class Float8Operands {
     Tensor straight;    // (padded rows, padded columns), or left out
     Tensor transposed;  // (padded columns, padded rows), or left out
   };
-  // first: by a forward pass, or a gradient by the backward pass: with a new scale. again: with the same one.
+  // first: used by a forward pass, or a gradient in the backward pass: chooses a new scale. again: keeps the
+  // scale.
   enum class Seen : std::uint8_t { first, again };
-  // Of activation(x); x is (rows, columns).
+  // Quantises activation(x); x is (rows, columns).
   Operand quantize(int slot, const Tensor& x, std::int64_t rows, std::int64_t columns, DType type,
                    Copies copies, Seen seen = Seen::first, Activation activation = Activation::none) const;
 

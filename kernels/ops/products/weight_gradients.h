@@ -6,7 +6,7 @@
 
 namespace comera {
 
-// What the rows of a batch give to a weight and a bias of a linear layer:
+// The contribution of a batch's rows to the gradients of a linear layer's weight and bias:
 //
 //   dw += xᵀ dy;   dbias += column sums of dy
 struct WeightGradient {
@@ -21,15 +21,16 @@ struct WeightGradient {
   MatrixProduct product() const;  // the first line
 };
 
-// What parts of the rows gave to a parameter, left by another operation: to += Σ over p of parts[p].
+// Partial sums of a parameter's gradient over parts of the rows, left by another operation: to += Σ over p of
+// parts[p].
 struct PartialSums {
-  Tensor parts;  // flat memory of rows `apart` from one another, in the master type
+  Tensor parts;  // flat memory with row stride `apart`, in the master type
   std::int64_t count = 0, apart = 0;
   Tensor to;  // in and out (columns)
 };
 
-// Gradients of several layers, which do not wait for one another: a GPU computes them at once. No two of them
-// may add to the same memory.
+// Independent gradients of several layers: a GPU computes them at once. No two of them may add to the same
+// memory.
 struct WeightGradients {
   DType type = DType::float32;  // of x and dy
   std::vector<WeightGradient> gradients{};
@@ -40,12 +41,12 @@ struct WeightGradients {
   void check() const;
 };
 
-// An operation may leave partial sums of its parameters' gradients here, so that sums of several operations
-// take one launch. `parts` is memory for most_parts x outputs x columns numbers of the master type, if it has
-// so many `outputs` of `columns` numbers each. A backend that gains nothing by it leaves nothing and adds at
-// once.
+// An operation may leave partial sums of its parameters' gradients here, so that one launch completes the
+// sums of several operations. `parts` is memory for most_parts x outputs x columns values of the master type,
+// if the operation has `outputs` outputs of `columns` values each. A backend that gains nothing from this
+// adds at once.
 struct LaterSums {
-  WeightGradients* sums = nullptr;  // null: nothing is left
+  WeightGradients* sums = nullptr;  // null: add at once
   Tensor parts{};
 
   static constexpr std::int64_t most_parts = 264;  // two for each multiprocessor of an H100

@@ -9,7 +9,7 @@ namespace comera {
 
 namespace {
 
-// A backend may take some of them, such as those of some sizes, as they come.
+// A backend may compute some of them natively, for instance those of some sizes.
 void weight_gradients(const WeightGradients& op, const Context& context) {
   const std::size_t parts = op.gradients.size() + (op.sums.empty() ? 0 : 1);
   if (parts > 1) {

@@ -51,7 +51,7 @@ void PruneRanks::check() const {
   check_elements(name, "state", state, rank_state_numbers, DType::float64);
 }
 
-// Nothing dies in most steps.
+// In most steps nothing is pruned.
 Work work_of(const PruneRanks& op) { return {0, bytes_of_tables(op.tables, op.compute())}; }
 
 }  // namespace comera

@@ -21,7 +21,7 @@ struct ScaleColumnsBackward {
   Tensor gate;  // (width)
   Tensor dy;    // flat memory of rows ldy apart
   std::int64_t ldy = 0;
-  Tensor dx;  // out (rows, width); may be dy itself if its rows are adjacent
+  Tensor dx;  // out (rows, width); may be dy if its rows are adjacent
   bool accumulate_dx = false;
   Tensor dgate;  // in and out (width)
 

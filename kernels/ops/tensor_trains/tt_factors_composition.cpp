@@ -28,7 +28,7 @@ void add_gated_core_gradient(const Context& context, const Tensor& core, const T
 
 namespace {
 
-// S_k in scratch. The middle gate is left out: it is multiplied into A, which has fewer numbers than S_p.
+// S_k in scratch. The middle gate is left out: it is multiplied into A, which is smaller than S_p.
 struct GatedCores {
   std::array<Tensor, max_tt_cores> core;
 

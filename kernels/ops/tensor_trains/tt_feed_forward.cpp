@@ -56,7 +56,7 @@ Work work_of(const TTFeedForwardBackward& op) {
   const std::int64_t tokens = op.x.dim(0);
   const std::int64_t weights =
       op.a_up.elements() + op.b_up.elements() + op.a_down.elements() + op.b_down.elements();
-  return {2 * product(tokens, weights, 1) + product(tokens, op.b_up.elements(), 1),  // h again
+  return {2 * product(tokens, weights, 1) + product(tokens, op.b_up.elements(), 1),  // recomputed h
           once(op.x, op.a_up, op.b_up, op.bias, op.a_down, op.b_down, op.xa, op.ha, op.dy) +
               twice(op.da_up, op.db_up, op.dbias, op.da_down, op.db_down) +
               (op.accumulate_dx ? 2 : 1) * once(op.dx)};

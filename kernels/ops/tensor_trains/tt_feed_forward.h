@@ -6,12 +6,12 @@
 
 namespace comera {
 
-// Two tensor-train linears with an activation between them, through their merged halves
+// Two tensor-train layers with an activation between them, through their left and right factors
 // (kernels/ops/tensor_trains/tt_linear.h):
 //
 //   xa = x a_up;   h = activation(xa b_up + bias);   ha = h a_down;   y = ha b_down
 //
-// h (T, M) is the widest tensor of an encoder and need never exist as a whole: backward computes it again.
+// h (T, M) is the widest tensor of an encoder and need not exist as a whole: backward recomputes it.
 struct TTFeedForwardForward {
   Tensor x;       // (T, N)
   Tensor a_up;    // (N, r)
@@ -32,17 +32,17 @@ struct TTFeedForwardForward {
 //   dbias += column sums of du;   db_up += xaᵀ du;   dxa = du b_upᵀ;   da_up += xᵀ dxa
 //   dx = dxa a_upᵀ, or dx += with accumulate_dx
 //
-// A backend may leave db_down and da_up to `later`, as TTLinearBackward.
+// A backend may leave db_down and da_up to `later`, as in TTLinearBackward.
 struct TTFeedForwardBackward {
   Tensor x, a_up, b_up, bias, a_down, b_down;
   Activation activation = Activation::gelu;
   Tensor xa, ha;
   Tensor dy;                                     // (T, K)
-  Tensor da_up, db_up, dbias, da_down, db_down;  // in and out, as the tensors of their names
+  Tensor da_up, db_up, dbias, da_down, db_down;  // in and out, shaped as the corresponding tensors
   Tensor dx;                                     // out (T, N)
   bool accumulate_dx = false;
-  WeightGradients* later = nullptr;  // with dxa
-  Tensor dxa;                        // (T, r); memory, or left out
+  WeightGradients* later = nullptr;  // requires dxa
+  Tensor dxa;                        // (T, r); scratch, or left out
 
   DType compute() const { return x.dtype(); }
   void check() const;

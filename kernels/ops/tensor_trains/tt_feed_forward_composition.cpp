@@ -47,7 +47,8 @@ void tt_feed_forward_backward(const TTFeedForwardBackward& op, const Context& co
                                .da_down = op.da_down,
                                .dxa = dxa});
   WeightGradients now{.type = op.compute()};
-  const bool wait = op.later != nullptr && context.products == nullptr;  // a log wants them at their place
+  const bool wait =
+      op.later != nullptr && context.products == nullptr;  // a product log needs them at their location
   std::vector<WeightGradient>& gradients = wait ? op.later->gradients : now.gradients;
   gradients.push_back({.x = op.ha,
                        .dy = op.dy,

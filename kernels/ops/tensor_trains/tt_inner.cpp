@@ -40,7 +40,7 @@ void TTInnerBackward::check() const {
 }
 
 Work work_of(const TTInnerBackward& op) {
-  return {product(op.xa.dim(0), 3 * op.b_up.elements() + 2 * op.a_down.elements(), 1),  // h again
+  return {product(op.xa.dim(0), 3 * op.b_up.elements() + 2 * op.a_down.elements(), 1),  // recomputed h
           once(op.xa, op.b_up, op.bias, op.a_down, op.dha, op.dxa) + twice(op.db_up, op.dbias, op.da_down)};
 }
 

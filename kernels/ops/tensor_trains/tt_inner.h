@@ -5,13 +5,13 @@
 
 namespace comera {
 
-// What lies between the two halves that face each other in a feed-forward network of two tensor-train linears
-// (kernels/ops/tensor_trains/tt_feed_forward.h): from tokens with r numbers each by way of M to s, where M is
-// many times r and s.
+// The inner part of a feed-forward network of two tensor-train layers
+// (kernels/ops/tensor_trains/tt_feed_forward.h), between their adjacent factors: it maps each token from r to
+// M to s values, where M is many times r and s.
 //
 //   h = activation(xa b_up + bias);   ha = h a_down
 //
-// A backend that has a kernel for it never writes h (T, M) to memory.
+// A backend with a native kernel never writes h (T, M) to memory.
 struct TTInnerForward {
   Tensor xa;      // (T, r)
   Tensor b_up;    // (r, M)
@@ -30,7 +30,7 @@ struct TTInnerBackward {
   Tensor xa, b_up, bias, a_down;
   Activation activation = Activation::gelu;
   Tensor dha;                    // (T, s)
-  Tensor db_up, dbias, da_down;  // in and out, as the tensors of their names
+  Tensor db_up, dbias, da_down;  // in and out, shaped as the corresponding tensors
   Tensor dxa;                    // out (T, r)
 
   DType compute() const { return xa.dtype(); }

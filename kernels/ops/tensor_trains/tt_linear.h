@@ -8,8 +8,8 @@
 
 namespace comera {
 
-// A group of tensor-train linears of one input, evaluated through their merged halves A_i (N x r_i) and
-// B_i (r_i x M_i), CoMERA section 4.2. The A_i stand side by side in a (N x R), R = sum of the r_i.
+// A group of tensor-train layers with one input, evaluated through their left and right factors A_i (N x r_i)
+// and B_i (r_i x M_i), CoMERA section 4.2. The A_i lie side by side in a (N x R), R = sum of the r_i.
 //
 //   xa = x a;   u_i = xa[:, column_i : column_i + r_i] B_i + bias_i;   y_i = activation_i(u_i)
 inline constexpr int max_group_outputs = 3;
@@ -32,16 +32,16 @@ struct TTLinearForward {
 
   DType compute() const { return x.dtype(); }
   void check() const { check(compute()); }
-  void check(DType factors) const;  // with a and b of that type
+  void check(DType factors) const;  // with a and b in that type
 };
 
 //   du_i = dy_i activation_i'(u_i);   dB_i += xa_iᵀ du_i;   dbias_i += column sums of du_i
 //   dxa_i = du_i B_iᵀ;   da += xᵀ dxa;   dx = dxa aᵀ, or dx += with accumulate_dx
 //
-// Columns of a that no output uses are for whoever else reads xa: dxa then holds their gradient.
+// Columns of a that no output uses are for other consumers of xa: dxa then holds their gradient.
 //
-// A backend may leave dB_i, dbias_i and da, which nobody waits for, to `later`, a dry run too: they are
-// complete when that has been run, and until then x, xa, dxa and dy stay as they are.
+// A backend may leave dB_i, dbias_i and da, which are not needed at once, to `later`, also in a dry run: they
+// are complete when `later` has been run, and until then x, xa, dxa and dy must not change.
 struct TTLinearBackward {
   struct Output {
     std::int64_t column = 0;
@@ -62,12 +62,12 @@ struct TTLinearBackward {
   bool accumulate_dx = false;
   int outputs = 0;
   std::array<Output, max_group_outputs> output;
-  Tensor dxa;  // (T, R), or left out; columns of outputs are not read and may be overwritten
-  WeightGradients* later = nullptr;  // with dxa
+  Tensor dxa;  // (T, R), or left out; outputs' columns are not read and may be overwritten
+  WeightGradients* later = nullptr;  // requires dxa
 
   DType compute() const { return x.dtype(); }
   void check() const { check(compute()); }
-  void check(DType factors) const;  // with a and b of that type
+  void check(DType factors) const;  // with a and b in that type
 };
 
 }  // namespace comera

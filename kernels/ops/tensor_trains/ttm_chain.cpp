@@ -27,7 +27,7 @@ void check_common(const char* name, const Operation& op, const Tensor& rows) {
   check_elements(name, "count", op.count, 1, DType::int32);
 }
 
-// Multiply-adds of one row of a chain of cores, twice.
+// Twice the multiply-adds of one row of a chain of cores.
 template <class Operation>
 double chain_flops(const Operation& op) {
   double flops = 0;

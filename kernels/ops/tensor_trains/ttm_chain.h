@@ -6,7 +6,7 @@
 
 namespace comera {
 
-// Rows of a tensor-train matrix straight from its cores, one id at a time: the plain variants of the lookup
+// Rows of a tensor-train matrix directly from its cores, one id at a time: the simple variants of the lookup
 // (CoMERA section 4.1 compares them). For id with digits i_1..i_K (first slowest):
 //   Z_1 = F_1[i_1];   Z_k = (Z_{k-1} D_{k-1}) F_k[:, i_k];   row = Z_K
 inline constexpr int max_ttm_cores = 6;

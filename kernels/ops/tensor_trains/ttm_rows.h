@@ -4,7 +4,7 @@
 
 namespace comera {
 
-// Rows of a tensor-train matrix from its merged halves, for ids u < count (0 beyond):
+// Rows of a tensor-train matrix from its left and right factors, for ids u < count (0 beyond):
 //   rows[u][a nr + b] = Σ_k left[id / R][a][k] right[id % R][k][b],   R = right's rows
 struct TTMRowsForward {
   Tensor left;   // (L, nl, rank)
@@ -18,16 +18,16 @@ struct TTMRowsForward {
 };
 
 //   dleft[id / R] += drow right[id % R]ᵀ;   dright[id % R] += left[id / R]ᵀ drow
-// ids ascend, so equal left halves are adjacent; right_order lists them so that equal right halves are: both
-// sums are deterministic without atomics.
+// ids ascend, so ids with the same left row are adjacent; right_order sorts them so that ids with the same
+// right row are. Both sums are deterministic without atomics.
 struct TTMRowsBackward {
   Tensor left;           // (L, nl, rank)
   Tensor right;          // (R, rank, nr)
   Tensor ids;            // int32 (U), ascending
-  Tensor right_order;    // int32 (U): places in ids, sorted by (id % R, id)
+  Tensor right_order;    // int32 (U): indices into ids, sorted by (id % R, id)
   Tensor count;          // int32 (1)
   Tensor drows;          // (U, nl nr)
-  Tensor dleft, dright;  // in and out, as left and right
+  Tensor dleft, dright;  // in and out, shaped as left and right
 
   DType compute() const { return drows.dtype(); }
   void check() const;
