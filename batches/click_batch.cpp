@@ -12,9 +12,9 @@ namespace {
 std::int64_t aligned(std::int64_t elements) { return (elements + 15) / 16 * 16; }
 }  // namespace
 
-ClickCapacity ClickCapacity::single(std::int64_t examples, std::int64_t numbers,
+ClickCapacity ClickCapacity::single(std::int64_t examples, std::int64_t dense_features,
                                     const std::vector<std::int64_t>& rows) {
-  ClickCapacity capacity{.examples = examples, .numbers = numbers, .tables = {}};
+  ClickCapacity capacity{.examples = examples, .dense_features = dense_features, .tables = {}};
   for (const std::int64_t count : rows)
     capacity.tables.push_back({.ids = examples, .unique_ids = std::min(examples, count)});
   return capacity;
@@ -34,7 +34,7 @@ void ClickBatch::lay_out(std::int32_t* base, Device device) {
     base += aligned(shape.elements());
     return tensor;
   };
-  numbers = take({capacity.examples, capacity.numbers}, DType::float32);
+  dense_features = take({capacity.examples, capacity.dense_features}, DType::float32);
   labels = take({capacity.examples}, DType::float32);
   const auto count = std::ssize(capacity.tables);
   counts = take({1 + 2 * count});
@@ -93,7 +93,7 @@ std::vector<std::int32_t> ClickBatch::digest() const {
   }
   std::vector<std::int32_t> digest;
   for (const std::int64_t number :
-       {capacity.examples, capacity.numbers, std::ssize(capacity.tables), ids, unique})
+       {capacity.examples, capacity.dense_features, std::ssize(capacity.tables), ids, unique})
     digest.push_back(static_cast<std::int32_t>(number));
   return digest;
 }
@@ -110,7 +110,7 @@ void ClickBatch::check(std::span<const std::byte> block) const {
   COMERA_CHECK(
       same,
       "a batch of {} bytes was filled for another capacity than {} examples of {} numbers and {} tables",
-      block.size(), capacity.examples, capacity.numbers, capacity.tables.size());
+      block.size(), capacity.examples, capacity.dense_features, capacity.tables.size());
 }
 
 }  // namespace comera

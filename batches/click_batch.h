@@ -11,8 +11,8 @@ namespace comera {
 
 // The capacity of one batch of clicks; its counts hold the actual sizes.
 struct ClickCapacity {
-  std::int64_t examples = 0;  // B
-  std::int64_t numbers = 0;   // numeric features per example
+  std::int64_t examples = 0;        // B
+  std::int64_t dense_features = 0;  // numeric features per example
   struct Table {
     std::int64_t ids = 0;         // T, of all bags
     std::int64_t unique_ids = 0;  // U
@@ -21,7 +21,7 @@ struct ClickCapacity {
   std::vector<Table> tables;
 
   // The capacity for one id in each of the tables with these rows.
-  static ClickCapacity single(std::int64_t examples, std::int64_t numbers,
+  static ClickCapacity single(std::int64_t examples, std::int64_t dense_features,
                               const std::vector<std::int64_t>& rows);
   friend bool operator==(const ClickCapacity&, const ClickCapacity&) = default;
 };
@@ -46,14 +46,14 @@ class ClickBatch {
   static ClickBatch measuring(const ClickCapacity& capacity, Device device = {});
 
   ClickCapacity capacity;
-  Tensor numbers;  // float32 (B, numbers)
-  Tensor labels;   // float32 (B): 0 or 1
+  Tensor dense_features;  // float32 (B, numbers)
+  Tensor labels;          // float32 (B): 0 or 1
   std::vector<Table> tables;
   Tensor counts;  // int32 (1 + 2 tables): examples, then ids and unique ids of each table
   Tensor filled;  // int32 (5): a digest of the capacity that the block was filled for
 
   Tensor example_count() const { return counts.slice(0, {1}); }
-  void* block() const { return numbers.raw(); }
+  void* block() const { return dense_features.raw(); }
   std::size_t block_bytes() const { return block_bytes_; }
   // Of the block and of what follows it.
   std::size_t bytes() const {

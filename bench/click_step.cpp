@@ -52,19 +52,19 @@ data::Clicks draw(const DlrmConfig& config, const std::vector<std::int64_t>& rig
                   std::int64_t examples, std::uint32_t seed) {
   std::vector<std::int64_t> rows;
   for (const DlrmConfig::Table& table : config.tables) rows.push_back(table.rows);
-  data::Clicks clicks(ClickCapacity::single(examples, config.numbers, rows), right_rows);
+  data::Clicks clicks(ClickCapacity::single(examples, config.dense_features, rows), right_rows);
   std::mt19937 random(seed);
   std::uniform_real_distribution<double> uniform;
   std::normal_distribution<float> normal;
-  std::vector<float> numbers(static_cast<std::size_t>(config.numbers));
+  std::vector<float> dense_features(static_cast<std::size_t>(config.dense_features));
   std::vector<std::int32_t> ids(rows.size());
   for (std::int64_t e = 0; e < examples; ++e) {
-    for (float& number : numbers) number = normal(random);
+    for (float& number : dense_features) number = normal(random);
     for (std::size_t t = 0; t < rows.size(); ++t) {
       const double id = std::pow(static_cast<double>(rows[t]) + 1, uniform(random)) - 1;
       ids[t] = std::min(static_cast<std::int32_t>(id), static_cast<std::int32_t>(rows[t] - 1));
     }
-    clicks.add(numbers, ids, random() % 4 == 0 ? 1.F : 0.F);
+    clicks.add(dense_features, ids, random() % 4 == 0 ? 1.F : 0.F);
   }
   clicks.finish();
   return clicks;

@@ -29,8 +29,8 @@ using ModelSection = EncoderArchitecture;
 // A click model instead of an encoder. Each table and each layer but the last is a tensor train if it has a
 // rank and the tensor train has fewer parameters than the matrix.
 struct DlrmSection {
-  std::optional<std::int64_t> numbers;  // numeric features per example; if absent: as in the data
-  std::vector<std::int64_t> tables;     // their rows; empty: as in the data
+  std::optional<std::int64_t> dense_features;  // numeric features per example; if absent: as in the data
+  std::vector<std::int64_t> tables;            // their rows; empty: as in the data
   std::int64_t width = 16;
   std::vector<std::int64_t> bottom, top;  // widths of inner layers
   std::int64_t table_rank = 0;            // 0: dense
@@ -263,7 +263,7 @@ std::optional<std::string> note_of_old_names(const Recipe& recipe);
 
 // The click model that the recipe describes, for data with so many numbers and tables of so many rows; empty:
 // as the recipe says. Throws UsageError.
-DlrmConfig dlrm_config(const Recipe& recipe, std::optional<std::int64_t> numbers = {},
+DlrmConfig dlrm_config(const Recipe& recipe, std::optional<std::int64_t> dense_features = {},
                        const std::vector<std::int64_t>& rows = {});
 
 // The resolved recipe, with every key: parse_recipe(to_toml(r), ...) == r.

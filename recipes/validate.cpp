@@ -252,7 +252,7 @@ void check_dlrm(const Recipe& recipe, const Places& places) {
   if (recipe.tensorized.lookup == LookupKind::naive)
     places.fail("tensorized.lookup",
                 "tensorized.lookup = \"naive\" is for encoders; take \"unique\" or \"factors\"");
-  if (recipe.dlrm->tables.empty() || !recipe.dlrm->numbers) return;  // the data say more
+  if (recipe.dlrm->tables.empty() || !recipe.dlrm->dense_features) return;  // the data say more
   try {
     dlrm_config(recipe).validate();
   } catch (const Error& error) {

@@ -117,16 +117,17 @@ MachineModel machine_for(const Recipe& recipe) {
 DlrmConfig click_model_of(const Recipe& recipe, const std::filesystem::path& shards) {
   if (shards.empty()) {
     DlrmConfig config = dlrm_config(recipe);
-    if (!recipe.dlrm->numbers && !recipe.dlrm->bottom.empty())
+    if (!recipe.dlrm->dense_features && !recipe.dlrm->bottom.empty())
       throw UsageError(
-          "dlrm.numbers is missing, so that nobody knows what the layers of dlrm.bottom read: give --data "
+          "dlrm.dense_features is missing, so that nobody knows what the layers of dlrm.bottom read: give "
+          "--data "
           "FOLDER of "
-          "shards, or --set dlrm.numbers=13 (0 for a model without numbers)");
+          "shards, or --set dlrm.dense_features=13 (0 for a model without dense features)");
     return config;
   }
   const bool trains = storage::exists(shards / data::shard_name("train", 0));
   const data::ClickShardInfo info = data::ClickShardSet(shards, trains ? "train" : "validation").info();
-  return dlrm_config(recipe, info.numbers, info.heights);
+  return dlrm_config(recipe, info.dense_features, info.heights);
 }
 
 void inspect_model(const InspectOptions& options) {

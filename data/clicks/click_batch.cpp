@@ -28,14 +28,16 @@ void Clicks::clear() {
   examples_ = 0;
 }
 
-void Clicks::add_numbers(std::span<const float> numbers, std::size_t bags, float label) {
+void Clicks::add_numbers(std::span<const float> dense_features, std::size_t bags, float label) {
   const ClickCapacity& capacity = arrays_.capacity;
   COMERA_CHECK(
-      examples_ < capacity.examples && std::ssize(numbers) == capacity.numbers && bags == bags_.size(),
+      examples_ < capacity.examples && std::ssize(dense_features) == capacity.dense_features &&
+          bags == bags_.size(),
       "an example of {} numbers and {} bags does not fit into a batch that holds {} of {} examples of {} "
       "numbers and {} bags",
-      numbers.size(), bags, examples_, capacity.examples, capacity.numbers, bags_.size());
-  std::ranges::copy(numbers, arrays_.numbers.data<float>() + examples_ * capacity.numbers);
+      dense_features.size(), bags, examples_, capacity.examples, capacity.dense_features, bags_.size());
+  std::ranges::copy(dense_features,
+                    arrays_.dense_features.data<float>() + examples_ * capacity.dense_features);
   arrays_.labels.data<float>()[examples_] = label;
 }
 
@@ -51,9 +53,9 @@ void Clicks::end_bag(std::size_t table) {
   integers(arrays_.tables[table].offsets)[examples_ + 1] = static_cast<std::int32_t>(bags_[table].size());
 }
 
-void Clicks::add(std::span<const float> numbers, const std::vector<std::span<const std::int32_t>>& bags,
-                 float label) {
-  add_numbers(numbers, bags.size(), label);
+void Clicks::add(std::span<const float> dense_features,
+                 const std::vector<std::span<const std::int32_t>>& bags, float label) {
+  add_numbers(dense_features, bags.size(), label);
   for (std::size_t t = 0; t < bags.size(); ++t) {
     for (const std::int32_t id : bags[t]) add_id(t, id);
     end_bag(t);
@@ -61,8 +63,8 @@ void Clicks::add(std::span<const float> numbers, const std::vector<std::span<con
   ++examples_;
 }
 
-void Clicks::add(std::span<const float> numbers, std::span<const std::int32_t> ids, float label) {
-  add_numbers(numbers, ids.size(), label);
+void Clicks::add(std::span<const float> dense_features, std::span<const std::int32_t> ids, float label) {
+  add_numbers(dense_features, ids.size(), label);
   for (std::size_t t = 0; t < ids.size(); ++t) add_id(t, ids[t]), end_bag(t);
   ++examples_;
 }

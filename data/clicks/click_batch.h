@@ -19,10 +19,10 @@ class Clicks {
   // Resets everything to 0.
   void clear();
   // bags: the ids of each table. Error if it does not fit.
-  void add(std::span<const float> numbers, const std::vector<std::span<const std::int32_t>>& bags,
+  void add(std::span<const float> dense_features, const std::vector<std::span<const std::int32_t>>& bags,
            float label);
   // The same for bags of one id: ids has one per table.
-  void add(std::span<const float> numbers, std::span<const std::int32_t> ids, float label);
+  void add(std::span<const float> dense_features, std::span<const std::int32_t> ids, float label);
   // Fills in what depends on all ids. Error if an id is negative, or more distinct ids occur than fit.
   void finish();
 
@@ -32,7 +32,7 @@ class Clicks {
   const ClickBatch& arrays() const { return arrays_; }
 
  private:
-  void add_numbers(std::span<const float> numbers, std::size_t bags, float label);
+  void add_numbers(std::span<const float> dense_features, std::size_t bags, float label);
   void add_id(std::size_t table, std::int32_t id);
   void end_bag(std::size_t table);
   void finish_table(std::size_t table);

@@ -157,8 +157,9 @@ std::int32_t ClickEncoding::id(std::string_view value, std::int64_t column) cons
   return found == values_[column].end() ? 0 : found->second;
 }
 
-void ClickEncoding::encode(const ClickRow& row, float* numbers, std::int32_t* ids) const {
-  for (std::size_t i = 0; i < row.numbers.size(); ++i) numbers[i] = click_number(row.numbers[i]);
+void ClickEncoding::encode(const ClickRow& row, float* dense_features, std::int32_t* ids) const {
+  for (std::size_t i = 0; i < row.dense_features.size(); ++i)
+    dense_features[i] = click_number(row.dense_features[i]);
   for (std::int64_t c = 0; c < tables(); ++c) ids[c] = id(row.categories[c], c);
 }
 

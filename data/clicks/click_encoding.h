@@ -44,7 +44,9 @@ class ClickEncoding {
   bool has_vocabulary() const { return threshold_ > 0; }
   // Rows of each table: every id is smaller.
   const std::vector<std::int64_t>& heights() const { return heights_; }
-  std::int64_t numbers() const { return static_cast<std::int64_t>(columns_of(format_).numbers.size()); }
+  std::int64_t dense_features() const {
+    return static_cast<std::int64_t>(columns_of(format_).dense_features.size());
+  }
   std::int64_t tables() const { return static_cast<std::int64_t>(heights_.size()); }
   // A word that differs between different encodings: "criteo-vocabulary-10-" or "criteo-hash-" and 32
   // hexadecimal digits.
@@ -52,7 +54,7 @@ class ClickEncoding {
 
   std::int32_t id(std::string_view value, std::int64_t column) const;
   // Writes numbers() values and tables() ids.
-  void encode(const ClickRow& row, float* numbers, std::int32_t* ids) const;
+  void encode(const ClickRow& row, float* dense_features, std::int32_t* ids) const;
 
  private:
   friend class ClickVocabulary;

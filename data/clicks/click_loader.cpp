@@ -33,13 +33,13 @@ class EpochRows {
 
   // Adds the examples with indices [first, first + count).
   void add_to(Clicks& batch, std::int64_t first, std::int64_t count) {
-    const auto numbers = static_cast<std::size_t>(shards_.info().numbers);
+    const auto dense_features = static_cast<std::size_t>(shards_.info().dense_features);
     const auto tables = static_cast<std::size_t>(shards_.info().tables());
     for (std::int64_t place = first; place < first + count; ++place) {
       load(place / window_rows);
       const std::int64_t in_window = place % window_rows;
       const auto row = static_cast<std::size_t>(shuffled_ ? within_[in_window] : in_window);
-      batch.add(std::span(rows_.numbers).subspan(row * numbers, numbers),
+      batch.add(std::span(rows_.dense_features).subspan(row * dense_features, dense_features),
                 std::span<const std::int32_t>(rows_.ids).subspan(row * tables, tables), rows_.labels[row]);
     }
   }
@@ -64,13 +64,14 @@ class EpochRows {
     if (window == window_) return;
     window_ = -1;
     const std::int64_t begin = window * window_rows, end = std::min(begin + window_rows, shards_.rows());
-    rows_.resize(0, shards_.info().numbers, shards_.info().tables());
+    rows_.resize(0, shards_.info().dense_features, shards_.info().tables());
     for (std::int64_t place = begin; place < end;) {
       const Run run = run_at(place);
       const std::int64_t count = std::min({run.count, end - place, block_rows});
       shards_.read(run.row, count, part_);
       rows_.labels.insert(rows_.labels.end(), part_.labels.begin(), part_.labels.end());
-      rows_.numbers.insert(rows_.numbers.end(), part_.numbers.begin(), part_.numbers.end());
+      rows_.dense_features.insert(rows_.dense_features.end(), part_.dense_features.begin(),
+                                  part_.dense_features.end());
       rows_.ids.insert(rows_.ids.end(), part_.ids.begin(), part_.ids.end());
       place += count;
     }
@@ -93,13 +94,13 @@ class EpochRows {
 
 ClickLoaderOptions checked(ClickLoaderOptions options, const ClickShardInfo& info) {
   const ClickCapacity& capacity = options.capacity;
-  if (capacity.numbers != info.numbers || std::ssize(capacity.tables) != info.tables())
-    throw UsageError(
-        fmt::format("the {} shards have {} numbers and {} tables, a batch has {} and {}; take shards that "
-                    "were made for the model",
-                    info.split, info.numbers, info.tables(), capacity.numbers, capacity.tables.size()));
+  if (capacity.dense_features != info.dense_features || std::ssize(capacity.tables) != info.tables())
+    throw UsageError(fmt::format(
+        "the {} shards have {} numbers and {} tables, a batch has {} and {}; take shards that "
+        "were made for the model",
+        info.split, info.dense_features, info.tables(), capacity.dense_features, capacity.tables.size()));
   if (capacity.examples < 1) throw UsageError("a micro-batch of clicks needs room for at least one example");
-  const ClickCapacity needed = ClickCapacity::single(capacity.examples, info.numbers, info.heights);
+  const ClickCapacity needed = ClickCapacity::single(capacity.examples, info.dense_features, info.heights);
   for (std::size_t t = 0; t < needed.tables.size(); ++t)
     if (capacity.tables[t].ids < needed.tables[t].ids ||
         capacity.tables[t].unique_ids < needed.tables[t].unique_ids)

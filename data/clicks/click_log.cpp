@@ -27,7 +27,7 @@ constexpr std::size_t avazu_click = 1, avazu_hour = 2;
 
 ClickColumns criteo_columns() {
   ClickColumns columns;
-  for (std::size_t i = 1; i <= criteo_numbers; ++i) columns.numbers.push_back(fmt::format("I{}", i));
+  for (std::size_t i = 1; i <= criteo_numbers; ++i) columns.dense_features.push_back(fmt::format("I{}", i));
   for (std::size_t i = 1; i <= criteo_categories; ++i) columns.categories.push_back(fmt::format("C{}", i));
   return columns;
 }
@@ -224,12 +224,12 @@ void ClickLog::read_header() {
 }
 
 const char* ClickLog::take_criteo(ClickRow& row) {
-  row.numbers.clear();
+  row.dense_features.clear();
   for (const std::size_t place : std::span(places_).first(criteo_numbers)) {
     const std::string_view field = fields_[place];
     std::int64_t value = 0;
     if (!field.empty() && !read_integer(field, value)) return "not an integer";
-    row.numbers.push_back(field.empty() ? std::nullopt : std::optional(value));
+    row.dense_features.push_back(field.empty() ? std::nullopt : std::optional(value));
   }
   row.categories.clear();
   for (const std::size_t place : std::span(places_).subspan(criteo_numbers))
@@ -243,7 +243,7 @@ const char* ClickLog::take_avazu(ClickRow& row) {
   const int weekday = weekday_of(hour);
   if (weekday < 0) return "hour is not YYMMDDHH";
   weekday_[0] = static_cast<char>('0' + weekday);
-  row.numbers.clear();
+  row.dense_features.clear();
   row.categories = {std::string_view(weekday_.data(), 1), hour.substr(6)};
   for (const std::size_t place : std::span(places_).subspan(1)) row.categories.push_back(fields_[place]);
   return nullptr;

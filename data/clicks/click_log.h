@@ -30,7 +30,7 @@ std::string_view name_of(ClickFormat format);
 ClickFormat detect_click_format(const std::filesystem::path& log);
 
 struct ClickColumns {
-  std::vector<std::string> numbers;
+  std::vector<std::string> dense_features;
   std::vector<std::string> categories;
 };
 
@@ -39,10 +39,10 @@ struct ClickColumns {
 const ClickColumns& columns_of(ClickFormat format);
 
 struct ClickRow {
-  std::int64_t line = 0;                             // from 1
-  bool clicked = false;                              // set also for logs without labels
-  std::vector<std::optional<std::int64_t>> numbers;  // empty: missing
-  std::vector<std::string_view> categories;          // "": missing; valid until the next row is read
+  std::int64_t line = 0;                                    // from 1
+  bool clicked = false;                                     // set also for logs without labels
+  std::vector<std::optional<std::int64_t>> dense_features;  // empty: missing
+  std::vector<std::string_view> categories;                 // "": missing; valid until the next row is read
 };
 
 // Whether a log may lack its labels, for prediction: Criteo's then lacks the first field, Avazu's the column

@@ -84,16 +84,18 @@ ClickShardWriter::ClickShardWriter(std::filesystem::path folder, ClickShardInfo 
 void ClickShardWriter::open() {
   storage::hdf5::File& file = files_.open();
   labels_ = file.create_dataset("labels", DType::float32, {}, buffered);
-  if (info_.numbers > 0) numbers_ = file.create_dataset("numbers", DType::float32, {info_.numbers}, buffered);
+  if (info_.dense_features > 0)
+    numbers_ = file.create_dataset("numbers", DType::float32, {info_.dense_features}, buffered);
   ids_ = file.create_dataset("ids", DType::int32, {info_.tables()}, buffered);
   shard_rows_ = 0;
 }
 
-void ClickShardWriter::add(float label, const float* numbers, const std::int32_t* ids) {
+void ClickShardWriter::add(float label, const float* dense_features, const std::int32_t* ids) {
   COMERA_CHECK(!files_.sealed(), "the shards of split '{}' are sealed: nothing can be added", info_.split);
   if (!files_.is_open()) open();
   buffer_.labels.push_back(label);
-  buffer_.numbers.insert(buffer_.numbers.end(), numbers, numbers + info_.numbers);
+  buffer_.dense_features.insert(buffer_.dense_features.end(), dense_features,
+                                dense_features + info_.dense_features);
   buffer_.ids.insert(buffer_.ids.end(), ids, ids + info_.tables());
   ++rows_;
   if (label != 0) ++clicks_;
@@ -103,10 +105,10 @@ void ClickShardWriter::add(float label, const float* numbers, const std::int32_t
 
 void ClickShardWriter::write_buffer() {
   labels_.append(std::span<const float>(buffer_.labels));
-  if (info_.numbers > 0) numbers_.append(std::span<const float>(buffer_.numbers));
+  if (info_.dense_features > 0) numbers_.append(std::span<const float>(buffer_.dense_features));
   ids_.append(std::span<const std::int32_t>(buffer_.ids));
   shard_rows_ += buffer_.count();
-  buffer_.resize(0, info_.numbers, info_.tables());
+  buffer_.resize(0, info_.dense_features, info_.tables());
 }
 
 void ClickShardWriter::complete() {
@@ -116,7 +118,7 @@ void ClickShardWriter::complete() {
   file.set_attribute("/", "version", click_shard_version);
   file.set_attribute("/", "encoding", info_.encoding);
   file.set_attribute("/", "split", info_.split);
-  file.set_attribute("/", "numbers", info_.numbers);
+  file.set_attribute("/", "numbers", info_.dense_features);
   file.set_attribute("/", "heights", info_.heights);
   file.set_attribute("/", "rows", shard_rows_);
   files_.close();
@@ -171,22 +173,22 @@ void ClickShardSet::open(const std::filesystem::path& path, std::int64_t shards)
                     file.int64_attribute("/", "shards"), shards));
   ClickShardInfo info = {.encoding = file.string_attribute("/", "encoding"),
                          .split = info_.split,
-                         .numbers = file.int64_attribute("/", "numbers"),
+                         .dense_features = file.int64_attribute("/", "numbers"),
                          .heights = file.int64_list_attribute("/", "heights")};
   if (index == 0) info_ = info;
-  COMERA_CHECK(
-      info.encoding == info_.encoding && info.numbers == info_.numbers && info.heights == info_.heights,
-      "{}: was made with another encoding than {}; make all shards of a folder with one", shard.name,
-      shards_[0].name);
+  COMERA_CHECK(info.encoding == info_.encoding && info.dense_features == info_.dense_features &&
+                   info.heights == info_.heights,
+               "{}: was made with another encoding than {}; make all shards of a folder with one", shard.name,
+               shards_[0].name);
   const std::int64_t rows = file.int64_attribute("/", "rows");
-  COMERA_CHECK(rows > 0 && info.numbers >= 0 && info.tables() > 0,
+  COMERA_CHECK(rows > 0 && info.dense_features >= 0 && info.tables() > 0,
                "{}: it cannot have {} rows of {} numbers and {} ids; make it again from the logs", shard.name,
-               rows, info.numbers, info.tables());
+               rows, info.dense_features, info.tables());
   shard.labels = file.dataset("labels");
   check_shape(shard.name, shard.labels, "labels", DType::float32, {rows});
-  if (info.numbers > 0) {
-    shard.numbers = file.dataset("numbers");
-    check_shape(shard.name, shard.numbers, "numbers", DType::float32, {rows, info.numbers});
+  if (info.dense_features > 0) {
+    shard.dense_features = file.dataset("numbers");
+    check_shape(shard.name, shard.dense_features, "numbers", DType::float32, {rows, info.dense_features});
   }
   shard.ids = file.dataset("ids");
   check_shape(shard.name, shard.ids, "ids", DType::int32, {rows, info.tables()});
@@ -204,9 +206,9 @@ void ClickShardSet::check_rows(const Shard& shard, std::int64_t first, const Cli
                  "{}: row {} has label {}, which is neither 0 nor 1", shard.name, row_of(i, 1),
                  examples.labels[i]);
   const auto bad =
-      std::ranges::find_if(examples.numbers, [](float number) { return !std::isfinite(number); });
-  COMERA_CHECK(bad == examples.numbers.end(), "{}: row {} has a number that is not finite", shard.name,
-               row_of(bad - examples.numbers.begin(), info_.numbers));
+      std::ranges::find_if(examples.dense_features, [](float number) { return !std::isfinite(number); });
+  COMERA_CHECK(bad == examples.dense_features.end(), "{}: row {} has a number that is not finite", shard.name,
+               row_of(bad - examples.dense_features.begin(), info_.dense_features));
   const std::int64_t tables = info_.tables();
   for (std::int64_t i = 0; i < examples.count() * tables; ++i)
     COMERA_CHECK(examples.ids[i] >= 0 && examples.ids[i] < info_.heights[i % tables],
@@ -221,7 +223,7 @@ void ClickShardSet::check_contents(const Shard& shard) {
     check_rows(shard, begin, examples);
     clicks_ += std::ranges::count(examples.labels, 1.0f);
     add_hash(hashes_, examples.labels);
-    add_hash(hashes_, examples.numbers);
+    add_hash(hashes_, examples.dense_features);
     add_hash(hashes_, examples.ids);
   }
 }
@@ -233,14 +235,15 @@ std::string ClickShardSet::fingerprint() const {
 void ClickShardSet::read(std::int64_t first, std::int64_t count, ClickExamples& examples) const {
   COMERA_CHECK(first >= 0 && count >= 0 && first <= rows_ - count,
                "{} has {} rows, {} rows from row {} on were asked for", info_.split, rows_, count, first);
-  examples.resize(count, info_.numbers, info_.tables());
+  examples.resize(count, info_.dense_features, info_.tables());
   auto shard = std::ranges::upper_bound(shards_, first, {}, [](const Shard& s) { return s.end; });
   for (std::int64_t at = first; at < first + count; ++shard) {
     const std::int64_t begin = at - shard->begin, rows = std::min(shard->end, first + count) - at;
     const std::int64_t place = at - first;
     shard->labels.read_rows(begin, rows, DType::float32, examples.labels.data() + place);
-    if (info_.numbers > 0)
-      shard->numbers.read_rows(begin, rows, DType::float32, examples.numbers.data() + place * info_.numbers);
+    if (info_.dense_features > 0)
+      shard->dense_features.read_rows(begin, rows, DType::float32,
+                                      examples.dense_features.data() + place * info_.dense_features);
     shard->ids.read_rows(begin, rows, DType::int32, examples.ids.data() + place * info_.tables());
     at += rows;
   }
@@ -289,7 +292,7 @@ ClickBuildCounts build_click_shards(const std::vector<std::filesystem::path>& lo
       saved);  // other kinds of files with that name are an Error now, not at the end
   ClickShardInfo info = {.encoding = encoding.fingerprint(),
                          .split = "train",
-                         .numbers = encoding.numbers(),
+                         .dense_features = encoding.dense_features(),
                          .heights = encoding.heights()};
   ClickShardWriter train(output, info, rows_per_shard);
   info.split = "validation";
@@ -297,11 +300,12 @@ ClickBuildCounts build_click_shards(const std::vector<std::filesystem::path>& lo
 
   ClickLogs reader(logs, encoding.format(), progress);
   ClickRow row;
-  std::vector<float> numbers(static_cast<std::size_t>(encoding.numbers()));
+  std::vector<float> dense_features(static_cast<std::size_t>(encoding.dense_features()));
   std::vector<std::int32_t> ids(static_cast<std::size_t>(encoding.tables()));
   while (reader.next(row)) {
-    encoding.encode(row, numbers.data(), ids.data());
-    (train.rows() < split.train ? train : validation).add(row.clicked ? 1 : 0, numbers.data(), ids.data());
+    encoding.encode(row, dense_features.data(), ids.data());
+    (train.rows() < split.train ? train : validation)
+        .add(row.clicked ? 1 : 0, dense_features.data(), ids.data());
   }
   COMERA_CHECK(train.rows() == split.train && validation.rows() == split.validation,
                "the logs have {} rows, {} were counted before; do not change them meanwhile",

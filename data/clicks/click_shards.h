@@ -29,7 +29,7 @@ inline constexpr storage::SealKind click_shard_seal = {"click shard", click_shar
 struct ClickShardInfo {
   std::string encoding;  // the fingerprint of the encoding that produced the ids
   std::string split;     // "train" or "validation"
-  std::int64_t numbers = 0;
+  std::int64_t dense_features = 0;
   std::vector<std::int64_t> heights;  // per table
 
   std::int64_t tables() const { return static_cast<std::int64_t>(heights.size()); }
@@ -41,7 +41,7 @@ class ClickShardWriter {
   ClickShardWriter(std::filesystem::path folder, ClickShardInfo info, std::int64_t rows_per_shard);
 
   // numbers: info.numbers of them. ids: one per table.
-  void add(float label, const float* numbers, const std::int32_t* ids);
+  void add(float label, const float* dense_features, const std::int32_t* ids);
   // seal(), removal of the split's old shards, and publish().
   void finish();
   // Completes the last shard and writes each shard's index in the set. Nothing can be added afterwards.
@@ -88,7 +88,7 @@ class ClickShardSet {
   struct Shard {
     std::string name;
     storage::hdf5::File file;
-    storage::hdf5::Dataset labels, numbers, ids;
+    storage::hdf5::Dataset labels, dense_features, ids;
     std::int64_t begin = 0, end = 0;  // of its rows in the set
   };
   void open(const std::filesystem::path& path, std::int64_t shards);

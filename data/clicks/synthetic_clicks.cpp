@@ -43,7 +43,8 @@ class Stream {
       has_spare_ = false;
       return spare_;
     }
-    const double radius = std::sqrt(-2 * std::log1p(-uniform())), angle = 2 * std::numbers::pi * uniform();
+    const double radius = std::sqrt(-2 * std::log1p(-uniform())),
+                 angle = 2 * std::dense_features::pi * uniform();
     spare_ = radius * std::sin(angle);
     has_spare_ = true;
     return radius * std::cos(angle);
@@ -77,10 +78,10 @@ std::int64_t product(const std::vector<std::int64_t>& values) {
 }
 
 void check(const SyntheticClicksOptions& options) {
-  COMERA_CHECK(!options.heights.empty() && options.numbers >= 0 && options.width > 0,
+  COMERA_CHECK(!options.heights.empty() && options.dense_features >= 0 && options.width > 0,
                "synthetic clicks need at least one table, rows of at least one number, and no negative count "
                "of numbers; there are {} tables, rows of {} and {} numbers",
-               options.heights.size(), options.width, options.numbers);
+               options.heights.size(), options.width, options.dense_features);
   for (const std::int64_t height : options.heights)
     COMERA_CHECK(height > 0 && height <= std::numeric_limits<std::int32_t>::max(),
                  "a table of {} rows cannot be; give each a height from 1 to {}", height,
@@ -148,7 +149,7 @@ SyntheticClicks::SyntheticClicks(SyntheticClicksOptions options) : options_(std:
   const std::uint64_t seed = options_.seed;
   const std::int64_t width = options_.width, rank = options_.rank;
   for (const std::int64_t height : options_.heights) laws_.emplace_back(height, options_.exponent);
-  number_weights_ = normals({seed, Purpose::number_weight, 0, 0}, options_.numbers);
+  number_weights_ = normals({seed, Purpose::number_weight, 0, 0}, options_.dense_features);
   row_weights_ = normals({seed, Purpose::row_weight, 0, 0}, tables() * width);
   for (std::int64_t t = 0; t < tables(); ++t) {
     if (options_.rows == PlantedRows::low_rank)
@@ -210,14 +211,15 @@ void SyntheticClicks::planted_row(std::int64_t table, std::int64_t id, double* r
 
 // The dot products of all pairs sum to half of the difference between the square of the sum and the sum of
 // squares.
-double SyntheticClicks::logit(const float* numbers, const std::int32_t* ids,
+double SyntheticClicks::logit(const float* dense_features, const std::int32_t* ids,
                               std::vector<double>& scratch) const {
   const std::int64_t width = options_.width;
   const auto count = static_cast<double>(tables()), wide = static_cast<double>(width);
   scratch.assign(static_cast<std::size_t>(2 * width), 0);
   double *row = scratch.data(), *sum = row + width;
   double number_term = 0, row_term = 0, squares = 0, square_of_sum = 0;
-  for (std::int64_t i = 0; i < options_.numbers; ++i) number_term += number_weights_[i] * numbers[i];
+  for (std::int64_t i = 0; i < options_.dense_features; ++i)
+    number_term += number_weights_[i] * dense_features[i];
   for (std::int64_t t = 0; t < tables(); ++t) {
     planted_row(t, ids[t], row);
     for (std::int64_t j = 0; j < width; ++j) {
@@ -229,8 +231,8 @@ double SyntheticClicks::logit(const float* numbers, const std::int32_t* ids,
   for (std::int64_t j = 0; j < width; ++j) square_of_sum += sum[j] * sum[j];
   const double pair_term = (square_of_sum - squares) / 2, pairs = count * (count - 1) / 2;
   double logit = options_.bias + options_.row_scale * row_term / std::sqrt(count * wide);
-  if (options_.numbers > 0)
-    logit += options_.number_scale * number_term / std::sqrt(static_cast<double>(options_.numbers));
+  if (options_.dense_features > 0)
+    logit += options_.number_scale * number_term / std::sqrt(static_cast<double>(options_.dense_features));
   if (pairs > 0) logit += options_.pair_scale * pair_term / std::sqrt(pairs * wide);
   return logit;
 }
@@ -238,24 +240,25 @@ double SyntheticClicks::logit(const float* numbers, const std::int32_t* ids,
 std::vector<double> SyntheticClicks::logits(const ClickExamples& examples) const {
   std::vector<double> logits(examples.labels.size()), scratch;
   for (std::int64_t i = 0; i < examples.count(); ++i)
-    logits[i] =
-        logit(examples.numbers.data() + i * options_.numbers, examples.ids.data() + i * tables(), scratch);
+    logits[i] = logit(examples.dense_features.data() + i * options_.dense_features,
+                      examples.ids.data() + i * tables(), scratch);
   return logits;
 }
 
 void SyntheticClicks::make(std::int64_t first, std::int64_t count, ClickExamples& examples) const {
-  examples.resize(count, options_.numbers, tables());
+  examples.resize(count, options_.dense_features, tables());
   std::vector<double> scratch;
   for (std::int64_t i = 0; i < count; ++i) {
-    float* numbers = examples.numbers.data() + i * options_.numbers;
+    float* dense_features = examples.dense_features.data() + i * options_.dense_features;
     std::int32_t* ids = examples.ids.data() + i * tables();
     Stream number(options_.seed, Purpose::number, first + i, 0);
-    for (std::int64_t n = 0; n < options_.numbers; ++n) numbers[n] = static_cast<float>(number.normal());
+    for (std::int64_t n = 0; n < options_.dense_features; ++n)
+      dense_features[n] = static_cast<float>(number.normal());
     for (std::int64_t t = 0; t < tables(); ++t) {
       Stream stream(options_.seed, Purpose::id, first + i, t);
       ids[t] = static_cast<std::int32_t>(laws_[t].draw([&] { return stream.uniform(); }));
     }
-    const double probability = click_probability(logit(numbers, ids, scratch));
+    const double probability = click_probability(logit(dense_features, ids, scratch));
     examples.labels[i] = Stream(options_.seed, Purpose::label, first + i, 0).uniform() < probability ? 1 : 0;
   }
 }

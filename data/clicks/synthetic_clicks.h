@@ -43,7 +43,7 @@ enum class PlantedRows : std::uint8_t {
 
 struct SyntheticClicksOptions {
   std::uint64_t seed = 1;
-  std::int64_t numbers = 13;
+  std::int64_t dense_features = 13;
   std::vector<std::int64_t> heights;  // per table
   double exponent = 1.05;  // of the distribution of ids: id 0 is the most frequent one; 0 is uniform
 
@@ -86,7 +86,7 @@ class SyntheticClicks {
 
  private:
   void train_row(std::int64_t table, std::int64_t id, double* row) const;
-  double logit(const float* numbers, const std::int32_t* ids, std::vector<double>& scratch) const;
+  double logit(const float* dense_features, const std::int32_t* ids, std::vector<double>& scratch) const;
 
   SyntheticClicksOptions options_;
   std::vector<ZipfLaw> laws_;                            // per table

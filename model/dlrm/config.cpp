@@ -32,7 +32,8 @@ void check_layers(const char* name, const std::vector<DlrmConfig::Layer>& layers
 }  // namespace
 
 void DlrmConfig::validate() const {
-  COMERA_CHECK(numbers >= 0 && width > 0, "a DLRM cannot have {} numbers and rows of {}", numbers, width);
+  COMERA_CHECK(dense_features >= 0 && width > 0, "a DLRM cannot have {} numbers and rows of {}",
+               dense_features, width);
   COMERA_CHECK(!tables.empty(), "a DLRM needs tables");
   for (std::size_t t = 0; t < tables.size(); ++t) {
     COMERA_CHECK(tables[t].rows > 0 && tables[t].rows < std::int64_t{1} << 31, "{}: {} rows are impossible",
@@ -40,8 +41,8 @@ void DlrmConfig::validate() const {
     if (tables[t].train) tables[t].train->validate(table_name(t), tables[t].rows, width);
   }
   COMERA_CHECK(lookup != LookupKind::naive, "a DLRM looks rows up by 'unique' or 'halves', not 'naive'");
-  if (numbers > 0)
-    check_layers("bottom", bottom, numbers, width, "the width of the tables' rows");
+  if (dense_features > 0)
+    check_layers("bottom", bottom, dense_features, width, "the width of the tables' rows");
   else
     COMERA_CHECK(bottom.empty(), "bottom: there are no numbers that its layers could have");
   check_layers("top", top, features(), 1, "the logit");
@@ -109,7 +110,7 @@ std::int64_t DlrmLayer::dense_parameters() const { return inputs * outputs + (is
 
 std::vector<DlrmLayer> layers_of(const DlrmConfig& config) {
   std::vector<DlrmLayer> layers;
-  add_layers(config.bottom, bottom_name, config.numbers, layers);
+  add_layers(config.bottom, bottom_name, config.dense_features, layers);
   for (std::size_t t = 0; t < config.tables.size(); ++t) layers.push_back(table_layer(config, t));
   add_layers(config.top, top_name, config.features(), layers);
   return layers;

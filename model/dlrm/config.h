@@ -30,10 +30,10 @@ struct DlrmConfig {
     friend bool operator==(const Layer&, const Layer&) = default;
   };
 
-  std::int64_t numbers = 13;  // numeric features per example; 0: the first vector is 0
-  std::int64_t width = 16;    // of table rows, and of the last bottom layer's output
-  std::vector<Layer> bottom;  // the last layer's outputs are `width`; empty without numeric features
-  std::vector<Layer> top;     // the last layer has 1 output
+  std::int64_t dense_features = 13;  // numeric features per example; 0: the first vector is 0
+  std::int64_t width = 16;           // of table rows, and of the last bottom layer's output
+  std::vector<Layer> bottom;         // the last layer's outputs are `width`; empty without numeric features
+  std::vector<Layer> top;            // the last layer has 1 output
   std::vector<Table> tables;
   BagPooling pooling = BagPooling::sum;
   LookupKind lookup = LookupKind::factors;

@@ -20,7 +20,7 @@ const DlrmConfig& validated(const DlrmConfig& config) {
 }  // namespace
 
 Dlrm::Dlrm(const DlrmConfig& config, Allocator& allocator, bool gradients) : config_(validated(config)) {
-  bottom_ = make_layers(bottom_name, config.bottom, config.numbers, false);
+  bottom_ = make_layers(bottom_name, config.bottom, config.dense_features, false);
   for (std::size_t t = 0; t < config.tables.size(); ++t) {
     store_.begin_block();
     const DlrmConfig::Table& table = config.tables[t];
@@ -132,12 +132,12 @@ void Dlrm::pass_numbers(const Step& step, const ClickBatch& batch, Passed& passe
     run(context, Fill{.x = passed.first, .value = 0});
     return;
   }
-  Tensor numbers = batch.numbers;
-  if (numbers.dtype() != compute) {
-    numbers = context.arena.saved(batch.numbers.shape(), compute);
-    run(context, Cast{.x = batch.numbers, .y = numbers});
+  Tensor dense_features = batch.dense_features;
+  if (dense_features.dtype() != compute) {
+    dense_features = context.arena.saved(batch.dense_features.shape(), compute);
+    run(context, Cast{.x = batch.dense_features, .y = dense_features});
   }
-  passed.bottom = run_layers(step, bottom_, numbers, false);
+  passed.bottom = run_layers(step, bottom_, dense_features, false);
   passed.first = passed.bottom.back().output();
 }
 
@@ -146,9 +146,9 @@ Dlrm::Passed Dlrm::forward(const Step& step, const ClickBatch& batch) const {
   const DType compute = store_.compute();
   const std::int64_t examples = batch.capacity.examples, width = config_.width;
   const auto count = std::ssize(tables_);
-  COMERA_CHECK(std::ssize(batch.tables) == count && batch.capacity.numbers == config_.numbers,
+  COMERA_CHECK(std::ssize(batch.tables) == count && batch.capacity.dense_features == config_.dense_features,
                "a batch has {} tables and {} numbers, the model {} and {}", batch.tables.size(),
-               batch.capacity.numbers, count, config_.numbers);
+               batch.capacity.dense_features, count, config_.dense_features);
   Passed passed;
   pass_numbers(step, batch, passed);
   passed.vectors = context.arena.saved({count, examples, width}, compute);

@@ -15,7 +15,8 @@ std::vector<std::int64_t> rows_of(const DlrmSection& section, const std::vector<
     if (data.empty())
       throw UsageError(
           "dlrm.tables is empty, which means those of the data, but there are no data: give --data FOLDER of "
-          "shards, --set 'dlrm.tables=[1000, 50]' --set dlrm.numbers=13, or a run instead of the recipe");
+          "shards, --set 'dlrm.tables=[1000, 50]' --set dlrm.dense_features=13, or a run instead of the "
+          "recipe");
     return data;
   }
   bool fits = data.empty() || data.size() == section.tables.size();
@@ -29,13 +30,13 @@ std::vector<std::int64_t> rows_of(const DlrmSection& section, const std::vector<
 }
 
 std::int64_t numeric_columns_of(const DlrmSection& section, std::optional<std::int64_t> data) {
-  const std::int64_t numbers = section.numbers.value_or(data.value_or(0));
-  if (data && *data != numbers)
+  const std::int64_t dense_features = section.dense_features.value_or(data.value_or(0));
+  if (data && *data != dense_features)
     throw UsageError(fmt::format(
-        "the data have {0} numbers of an example, but dlrm.numbers = {1}: write {0}, or leave it out of the "
+        "the data have {0} dense features, but dlrm.dense_features = {1}: write {0}, or leave it out of the "
         "recipe",
-        *data, numbers));
-  return numbers;
+        *data, dense_features));
+  return dense_features;
 }
 
 // Gives single layers their ranks from the recipe.
@@ -67,13 +68,13 @@ class OwnRanks {
 
 }  // namespace
 
-DlrmConfig dlrm_config(const Recipe& recipe, std::optional<std::int64_t> numbers,
+DlrmConfig dlrm_config(const Recipe& recipe, std::optional<std::int64_t> dense_features,
                        const std::vector<std::int64_t>& rows) {
   if (!recipe.dlrm)
     throw UsageError("the recipe has no [dlrm], so that it is an encoder's; `comera pretrain` is for those");
   const DlrmSection& section = *recipe.dlrm;
   DlrmConfig config;
-  config.numbers = numeric_columns_of(section, numbers);
+  config.dense_features = numeric_columns_of(section, dense_features);
   config.width = section.width;
   config.embedding_deviation = section.embedding_std;
   config.sparse_updates = section.sparse_updates;
@@ -105,8 +106,8 @@ DlrmConfig dlrm_config(const Recipe& recipe, std::optional<std::int64_t> numbers
     }
     return made;
   };
-  if (config.numbers > 0)
-    config.bottom = layers(bottom_name, config.numbers, section.bottom, section.width, false);
+  if (config.dense_features > 0)
+    config.bottom = layers(bottom_name, config.dense_features, section.bottom, section.width, false);
   config.top = layers(top_name, config.features(), section.top, 1, true);
   if (trains) own.require_all_given();
   try {

@@ -8,7 +8,8 @@ template <>
 const std::vector<Key<DlrmSection>>& keys_of() {
   using S = DlrmSection;
   static const std::vector<Key<S>> keys = {
-      value("numbers", &S::numbers, count(0), "dense features of an example; default: those of the data"),
+      value("dense_features", &S::dense_features, count(0),
+            "dense features of an example; default: those of the data"),
       value("tables", &S::tables, sizes(), "rows of each embedding table; empty: those of the data"),
       required(value("width", &S::width, from_to(1, 65536), "of a row of the tables")),
       value("bottom", &S::bottom, sizes(),

@@ -12,6 +12,7 @@ std::span<const OldKey> old_keys() {
       {"phase", "examples_per_pack", "examples_per_micro_batch"},
       {"phase", "packs_per_step", "micro_batches_per_step"},
       {"phase.learning_rate", "rest", "other"},
+      {"dlrm", "numbers", "dense_features"},
   };
   return keys;
 }

@@ -81,7 +81,7 @@ TEST_F(ClicksData, MakesShardsOfLogsInTheOrderOfTime) {
   validation.read(0, 20, examples);
   for (int i = 0; i < 20; ++i) {
     EXPECT_EQ(examples.labels[i], (180 + i) % 3 == 0 ? 1 : 0);
-    EXPECT_EQ(examples.numbers[13 * i], data::click_number(180 + i));
+    EXPECT_EQ(examples.dense_features[13 * i], data::click_number(180 + i));
     EXPECT_EQ(examples.ids[26 * i], encoding.id(fmt::format("{:08x}", i % 10), 0));
   }
 }
@@ -198,7 +198,7 @@ TEST_F(ClicksData, EncodesRealLogs) {
   ASSERT_EQ(avazu.code, 0) << avazu.errors;
   const data::ClickShardSet shards(folder_ / "avazu", "train");
   EXPECT_EQ(shards.rows(), 8999);
-  EXPECT_EQ(shards.info().numbers, 0);
+  EXPECT_EQ(shards.info().dense_features, 0);
   EXPECT_EQ(shards.info().tables(), 23);
 }
 

@@ -65,7 +65,7 @@ TEST_F(ClicksRun, TrainRefusesInOneSentence) {
   refuses(
       "train $R --data $D/shards --set 'dlrm.tables=[5, 6]' --output $D/x", 2,
       AllOf(HasSubstr("which do not fit into dlrm.tables = [5, 6]"), HasSubstr("--set 'dlrm.tables=[]'")));
-  refuses("train $R --data $D/shards --set dlrm.numbers=12 --output $D/x", 2,
+  refuses("train $R --data $D/shards --set dlrm.dense_features=12 --output $D/x", 2,
           HasSubstr("write 13, or leave"));
   refuses("train $R --data $D/shards", 2, HasSubstr("run.output is missing: the folder for checkpoints"));
   ASSERT_EQ(clicks("data $D/log --heights 20 --held-out 1 --output $D/all").code, 0);
@@ -98,8 +98,8 @@ TEST_F(ClicksRun, InspectTakesTheTablesOfShards) {
   EXPECT_THAT(ended.output, HasSubstr("table.25 "));
   EXPECT_THAT(shell("\"$C\" inspect $R").errors, HasSubstr("give --data FOLDER of shards"));
   const std::string tables = "\"$C\" inspect $R --set 'dlrm.tables=[1000, 50]' ";
-  EXPECT_THAT(shell(tables).errors, HasSubstr("dlrm.numbers is missing"));
-  EXPECT_THAT(shell(tables + "--set dlrm.numbers=13").output, HasSubstr("bottom.0    dense 13 x 64"));
+  EXPECT_THAT(shell(tables).errors, HasSubstr("dlrm.dense_features is missing"));
+  EXPECT_THAT(shell(tables + "--set dlrm.dense_features=13").output, HasSubstr("bottom.0    dense 13 x 64"));
   folder_.write("encoder.toml", test::ranked_recipe());
   EXPECT_THAT(shell("\"$C\" inspect $D/encoder.toml --data $D/shards").errors,
               HasSubstr("--data is for recipes of click models"));

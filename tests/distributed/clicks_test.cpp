@@ -14,7 +14,7 @@ class ClickProcesses : public Processes {
   void SetUp() override {
     Processes::SetUp();
     if (IsSkipped()) return;
-    const data::SyntheticClicks clicks({.numbers = 4, .heights = {3, 40, 1000}});
+    const data::SyntheticClicks clicks({.dense_features = 4, .heights = {3, 40, 1000}});
     write("train", clicks, 0, 700);
     write("validation", clicks, 700, 300);
     std::ofstream(recipe()) << fmt::format(R"(
@@ -56,12 +56,14 @@ warmup_steps = 3
     clicks.make(first, count, examples);
     const data::SyntheticClicksOptions& options = clicks.options();
     std::filesystem::create_directories(shards());
-    data::ClickShardWriter writer(
-        shards(),
-        {.encoding = "synthetic", .split = split, .numbers = options.numbers, .heights = options.heights},
-        512);
+    data::ClickShardWriter writer(shards(),
+                                  {.encoding = "synthetic",
+                                   .split = split,
+                                   .dense_features = options.dense_features,
+                                   .heights = options.heights},
+                                  512);
     for (std::int64_t i = 0; i < count; ++i)
-      writer.add(examples.labels[i], &examples.numbers[i * options.numbers],
+      writer.add(examples.labels[i], &examples.dense_features[i * options.dense_features],
                  &examples.ids[i * clicks.tables()]);
     writer.finish();
   }

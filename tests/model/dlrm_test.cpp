@@ -65,8 +65,8 @@ double loss_by_hand(const DlrmConfig& config, const std::vector<std::vector<doub
   };
   double loss = 0;
   for (std::int32_t b = 0; b < *batch.counts.data<std::int32_t>(); ++b) {
-    const float* numbers = batch.numbers.data<float>() + b * config.numbers;
-    std::vector<double> x(numbers, numbers + config.numbers);
+    const float* dense_features = batch.dense_features.data<float>() + b * config.dense_features;
+    std::vector<double> x(dense_features, dense_features + config.dense_features);
     for (const auto& weights : bottom) x = layer(x, weights, true);
     std::vector<std::vector<double>> vectors{x};
     for (std::size_t t = 0; t < tables.size(); ++t) {
@@ -143,7 +143,8 @@ TEST(DlrmMicroBatches, MayBeDividedAsOneLikes) {
         const auto *ids = table.ids.ids.data<std::int32_t>(), *offsets = table.offsets.data<std::int32_t>();
         bags.emplace_back(ids + offsets[b], ids + offsets[b + 1]);
       }
-      part.add({from.numbers.data<float>() + b * config.numbers, static_cast<std::size_t>(config.numbers)},
+      part.add({from.dense_features.data<float>() + b * config.dense_features,
+                static_cast<std::size_t>(config.dense_features)},
                bags, from.labels.data<float>()[b]);
     }
     part.finish();

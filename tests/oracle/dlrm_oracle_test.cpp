@@ -68,7 +68,7 @@ std::vector<DlrmConfig::Layer> layers_in(const nlohmann::json& list) {
 
 DlrmConfig config_of(const nlohmann::json& fixture, const Case& c) {
   DlrmConfig config;
-  config.numbers = fixture["numbers"], config.width = fixture["width"];
+  config.dense_features = fixture["numbers"], config.width = fixture["width"];
   config.bottom = layers_in(fixture["bottom"]), config.top = layers_in(fixture["top"]);
   for (const nlohmann::json& table : fixture["tables"]) {
     config.tables.push_back({.rows = table["rows"], .train = {}});
@@ -128,7 +128,7 @@ class DlrmOracle : public testing::TestWithParam<Case> {
 
   // Room to spare for every step's batch.
   ClickCapacity capacity() const {
-    ClickCapacity capacity{.examples = 0, .numbers = model_.config().numbers, .tables = {}};
+    ClickCapacity capacity{.examples = 0, .dense_features = model_.config().dense_features, .tables = {}};
     for (const DlrmConfig::Table& table : model_.config().tables)
       capacity.tables.push_back({.ids = 0, .unique_ids = table.rows});
     for (const nlohmann::json& step : fixture_["steps"]) {
@@ -146,9 +146,9 @@ class DlrmOracle : public testing::TestWithParam<Case> {
   data::Clicks clicks(const nlohmann::json& step, std::size_t first, std::size_t last) const {
     data::Clicks clicks(capacity(), model_.right_rows());
     for (std::size_t b = first; b < last; ++b) {
-      const std::vector<float> numbers = step["numbers"][b];
+      const std::vector<float> dense_features = step["numbers"][b];
       const std::vector<std::vector<std::int32_t>> bags = step["bags"][b];
-      clicks.add(numbers, {bags.begin(), bags.end()}, step["labels"][b]);
+      clicks.add(dense_features, {bags.begin(), bags.end()}, step["labels"][b]);
     }
     clicks.finish();
     return clicks;

@@ -26,6 +26,8 @@ ffn = 32
 vocabulary = 50
 [tensorized]
 enabled = true
+plan = "halves"
+lookup = "halves"
 [tensorized.attention]
 input_modes = [4, 4]
 output_modes = [4, 4]
@@ -119,7 +121,7 @@ TEST(OldNames, OfEveryKeyAndValueWork) {
               testing::AllOf(HasSubstr("phase.0.packs_per_step is micro_batches_per_step"),
                              HasSubstr("phase.0.learning_rate.rest is other"),
                              HasSubstr("phase.1.objective = \"late\" is \"compress\"")));
-  EXPECT_THAT(parse_recipe(click_model, "old.toml").old_names.met, SizeIs(1));
+  EXPECT_THAT(parse_recipe(click_model, "old.toml").old_names.met, SizeIs(2));
 }
 
 TEST(OldNames, WorkInOverrides) {

@@ -75,7 +75,7 @@ void take_ranks(Recipe& recipe, const CheckpointReader& reader, RanksOf checkpoi
                                  recipe.dlrm ? "a click model" : "an encoder"));
   Recipe sized = recipe;  // the checkpoint knows the sizes of the data, which are not available yet
   if (sized.dlrm && sized.dlrm->tables.empty()) sized.dlrm->tables = trained.dlrm->tables;
-  if (sized.dlrm && !sized.dlrm->numbers) sized.dlrm->numbers = trained.dlrm->numbers;
+  if (sized.dlrm && !sized.dlrm->dense_features) sized.dlrm->dense_features = trained.dlrm->dense_features;
   const std::map<std::string, Train> own = trains_of(sized), saved = trains_of(trained);
   const LayerRanks taken = trained.tensorized.ranks;
   const bool adapted = checkpoint == RanksOf::resumed && !reader.attributes("/ranks").empty();

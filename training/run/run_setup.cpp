@@ -272,8 +272,8 @@ void RunSetup::set_click_model() {
   auto clicks = std::make_unique<ClickTask>(recipe.data);
   if (const std::filesystem::path first = first_checkpoint(recipe, found); !first.empty())
     clicks->require_same_encoding(CheckpointReader(first));
-  const DlrmConfig config = dlrm_config(recipe, clicks->info().numbers, clicks->info().heights);
-  recipe.dlrm->numbers = config.numbers;
+  const DlrmConfig config = dlrm_config(recipe, clicks->info().dense_features, clicks->info().heights);
+  recipe.dlrm->dense_features = config.dense_features;
   recipe.dlrm->tables.clear();
   for (const DlrmConfig::Table& table : config.tables) recipe.dlrm->tables.push_back(table.rows);
   auto click_form = std::make_unique<DlrmForm>(config);
@@ -301,7 +301,8 @@ RunSetup::RunSetup(const Recipe& given, const TrainingOptions& given_options) : 
   // 4. That checkpoint and the tokenizer: the same bytes everywhere.
   require_same_start(*host, recipe, found);
   const EncoderForm* encoder = recipe.dlrm ? nullptr : &set_encoder();
-  if (const auto note = note_of_old_names(given)) log_line(*note);
+  // A run that is resumed by its own recipe was not written by its user now.
+  if (const auto note = note_of_old_names(given); note && options.mode != RunMode::resume) log_line(*note);
   for (const std::string& sentence : keys_without_effect(recipe)) log_line(sentence);
   // 5. A device for each process, and what sums between them.
   processor.emplace(processor_for(recipe, options, *host));

@@ -43,7 +43,7 @@ LoadedClickModel::LoadedClickModel(const std::filesystem::path& path, const std:
 }
 
 data::ClickLoaderOptions LoadedClickModel::micro_batches(std::int64_t examples) const {
-  return {.capacity = ClickCapacity::single(examples, model.config().numbers, rows_of(model.config())),
+  return {.capacity = ClickCapacity::single(examples, model.config().dense_features, rows_of(model.config())),
           .right_rows = model.right_rows()};
 }
 

@@ -16,8 +16,8 @@ namespace comera {
 data::ClickLoaderOptions ClickTask::options_of(const PhaseOf& phase) const {
   const Dlrm& model = form_->model();
   return {
-      .capacity = ClickCapacity::single(phase.section().examples_per_micro_batch, model.config().numbers,
-                                        rows_of(model.config())),
+      .capacity = ClickCapacity::single(phase.section().examples_per_micro_batch,
+                                        model.config().dense_features, rows_of(model.config())),
       .right_rows = model.right_rows(),
       .seed = order_seed(phase.recipe.run.seed, phase.phase),
       .micro_batches_per_step = phase.section().micro_batches_per_step,

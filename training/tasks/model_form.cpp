@@ -27,7 +27,7 @@ std::string EncoderForm::disconnected() const {
 }
 
 void DlrmForm::follow(const Recipe& recipe) {
-  config_ = dlrm_config(recipe, config_.numbers, rows_of(config_));
+  config_ = dlrm_config(recipe, config_.dense_features, rows_of(config_));
 }
 
 std::unique_ptr<Trainable> DlrmForm::make(Allocator& allocator, bool gradients) const {

@@ -81,7 +81,7 @@ class ClickPredictions {
         micro_batches_(loaded.micro_batches(options.examples)),
         engine_(loaded.model, loaded.processor),
         batch_(micro_batches_.capacity, micro_batches_.right_rows),
-        numbers_(static_cast<std::size_t>(encoding.numbers())),
+        numbers_(static_cast<std::size_t>(encoding.dense_features())),
         ids_(static_cast<std::size_t>(encoding.tables())),
         output_(options.output.path) {
     engine_.set_micro_batches(ClickMicroBatches(loaded.model, micro_batches_.capacity));

@@ -58,7 +58,7 @@ data::SyntheticClicksOptions planted(const ClickSyntheticOptions& options) {
 // Everything that determines the examples, except their number.
 std::string encoding_of(const data::SyntheticClicksOptions& options) {
   return "synthetic-" + storage::hash128(fmt::format("{} {} [{}] {} {} {} {} {}", options.seed,
-                                                     options.numbers, fmt::join(options.heights, ","),
+                                                     options.dense_features, fmt::join(options.heights, ","),
                                                      options.exponent, static_cast<int>(options.rows),
                                                      options.rank, options.row_modes, options.column_modes))
                             .hex();
@@ -80,7 +80,8 @@ Split write_split(const data::SyntheticClicks& clicks, const data::ClickShardInf
     split.entropy += clicks.entropy(examples) * static_cast<double>(count);
     for (std::int64_t i = 0; i < count; ++i) {
       split.clicks += examples.labels[static_cast<std::size_t>(i)];
-      writer.add(examples.labels[static_cast<std::size_t>(i)], examples.numbers.data() + i * info.numbers,
+      writer.add(examples.labels[static_cast<std::size_t>(i)],
+                 examples.dense_features.data() + i * info.dense_features,
                  examples.ids.data() + i * info.tables());
     }
   }
@@ -97,7 +98,7 @@ void make_synthetic_clicks(const ClickSyntheticOptions& options) {
   const data::SyntheticClicks clicks(wanted);
   data::ClickShardInfo info{.encoding = encoding_of(wanted),
                             .split = "train",
-                            .numbers = wanted.numbers,
+                            .dense_features = wanted.dense_features,
                             .heights = wanted.heights};
   const data::ShardFolder folder(options.output, options.overwrite);
   for (const char* split : {"train", "validation"}) data::remove_unfinished_shards(options.output, split);

@@ -21,7 +21,7 @@ constexpr int columns = 26;
 // Of Criteo's, with this value in the first column and none in the others.
 ClickRow row_of(std::string_view value, std::optional<std::int64_t> number = {}) {
   ClickRow row;
-  row.numbers.assign(13, number);
+  row.dense_features.assign(13, number);
   row.categories.assign(columns, "");
   row.categories[0] = value;
   return row;
@@ -76,10 +76,10 @@ TEST(ClickEncoding, HashesEachColumn) {
   std::vector<std::int64_t> heights(columns);
   for (int i = 0; i < columns; ++i) heights[i] = 10 + i;
   const ClickEncoding encoding = ClickEncoding::hashed(ClickFormat::criteo, heights);
-  std::vector<float> numbers(13);
+  std::vector<float> dense_features(13);
   std::vector<std::int32_t> ids(columns);
-  encoding.encode(row_of("68fd1e64", 9), numbers.data(), ids.data());
-  EXPECT_THAT(numbers, Each(std::log(10.0f)));
+  encoding.encode(row_of("68fd1e64", 9), dense_features.data(), ids.data());
+  EXPECT_THAT(dense_features, Each(std::log(10.0f)));
   EXPECT_EQ(ids[0], hashed_click_id("68fd1e64", 0, 10));
   for (int i = 1; i < columns; ++i) EXPECT_EQ(ids[i], hashed_click_id("", i, 10 + i));
   EXPECT_THAT(encoding.fingerprint(), HasSubstr("criteo-hash-"));

@@ -25,7 +25,8 @@ std::vector<std::int32_t> loaded_ids(std::int64_t row) {
 }
 
 void write_block(const std::filesystem::path& folder, std::int64_t count, std::int64_t rows_per_shard) {
-  ClickShardWriter writer(folder, {.encoding = "some", .split = "train", .numbers = 1, .heights = heights},
+  ClickShardWriter writer(folder,
+                          {.encoding = "some", .split = "train", .dense_features = 1, .heights = heights},
                           rows_per_shard);
   for (std::int64_t row = 0; row < count; ++row) {
     const auto number = static_cast<float>(row);
@@ -43,7 +44,7 @@ std::vector<std::int64_t> rows_of(const Clicks& clicks) {
   const ClickBatch& batch = clicks.arrays();
   std::vector<std::int64_t> rows;
   for (std::int32_t i = 0; i < clicks.examples(); ++i) {
-    const auto row = static_cast<std::int64_t>(batch.numbers.data<float>()[i]);
+    const auto row = static_cast<std::int64_t>(batch.dense_features.data<float>()[i]);
     EXPECT_EQ(batch.labels.data<float>()[i], loaded_label(row));
     for (std::size_t t = 0; t < heights.size(); ++t) {
       EXPECT_EQ(batch.tables[t].ids.ids.data<std::int32_t>()[i], loaded_ids(row)[t]);
@@ -297,7 +298,7 @@ TEST_F(ClickLoaderTest, SaysWhatIsWrongWithItsOptions) {
     return test::error_of([&] { ClickLoader loader(*shards_, given); });
   };
   EXPECT_EQ(error([](auto&) {}), "");
-  EXPECT_THAT(error([](auto& given) { given.capacity.numbers = 13; }),
+  EXPECT_THAT(error([](auto& given) { given.capacity.dense_features = 13; }),
               HasSubstr("the train shards have 1 numbers and 2 tables, a batch has 13 and 2"));
   EXPECT_THAT(error([](auto& given) { given.capacity.tables.pop_back(); }), HasSubstr("a batch has 1 and 1"));
   EXPECT_THAT(error([](auto& given) { given.capacity.tables[1].ids = 999; }),

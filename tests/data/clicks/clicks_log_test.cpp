@@ -21,7 +21,7 @@ struct Read {
 
 std::string text_of(const ClickRow& row) {
   std::string text = row.clicked ? "1|" : "0|";
-  for (const auto& number : row.numbers) text += (number ? std::to_string(*number) : "-") + " ";
+  for (const auto& number : row.dense_features) text += (number ? std::to_string(*number) : "-") + " ";
   text += "|";
   for (const auto& value : row.categories) text += (value.empty() ? "-" : std::string(value)) + " ";
   return text;
@@ -189,7 +189,7 @@ TEST(ClickLog, ReadsAvazuWithAndWithoutItsHeader) {
     EXPECT_THAT(read.rows, ElementsAre(avazu_text, other)) << path;
     EXPECT_EQ(read.counts.all_skipped(), 0);
   }
-  EXPECT_TRUE(columns_of(ClickFormat::avazu).numbers.empty());
+  EXPECT_TRUE(columns_of(ClickFormat::avazu).dense_features.empty());
   const auto& names = columns_of(ClickFormat::avazu).categories;
   ASSERT_EQ(names.size(), 23u);
   EXPECT_EQ(names[0] + " " + names[1] + " " + names[2] + " " + names[22], "weekday hour_of_day C1 C21");

@@ -18,7 +18,7 @@ using ::testing::IsEmpty;
 using ::testing::Pair;
 
 ClickShardInfo small_info() {
-  return {.encoding = "some", .split = "train", .numbers = 2, .heights = {1000, 7, 50}};
+  return {.encoding = "some", .split = "train", .dense_features = 2, .heights = {1000, 7, 50}};
 }
 
 // Row i of a list that is easy to tell.
@@ -50,11 +50,11 @@ void expect_rows(const ClickShardSet& set, std::int64_t first, std::int64_t coun
   ClickExamples wanted;
   for (std::int64_t i = first; i < first + count; ++i) {
     wanted.labels.push_back(label_of(i));
-    for (const float number : numeric_columns_of(i)) wanted.numbers.push_back(number);
+    for (const float number : numeric_columns_of(i)) wanted.dense_features.push_back(number);
     for (const std::int32_t id : ids_of(i)) wanted.ids.push_back(id);
   }
   EXPECT_EQ(examples.labels, wanted.labels);
-  EXPECT_EQ(examples.numbers, wanted.numbers);
+  EXPECT_EQ(examples.dense_features, wanted.dense_features);
   EXPECT_EQ(examples.ids, wanted.ids);
 }
 
@@ -101,14 +101,14 @@ TEST(ClickShards, HoldMoreThanABuffer) {
 TEST(ClickShards, MayHaveNoNumbers) {
   const test::TemporaryFolder folder;
   ClickShardInfo info = small_info();
-  info.numbers = 0;
+  info.dense_features = 0;
   ClickShardWriter writer(folder.path(), info, 2);
   for (int i = 0; i < 3; ++i) writer.add(1, nullptr, ids_of(i).data());
   writer.finish();
   const ClickShardSet set(folder.path(), "train");
   ClickExamples examples;
   set.read(1, 2, examples);
-  EXPECT_THAT(examples.numbers, IsEmpty());
+  EXPECT_THAT(examples.dense_features, IsEmpty());
   EXPECT_THAT(examples.ids, ElementsAre(1, 1, 1, 2, 2, 2));
 }
 

@@ -86,12 +86,13 @@ TEST(SyntheticClicks, AnExampleIsTheSameInAnyBlock) {
       clicks.make(first, size, block);
       for (std::int64_t i = 0; i < size; ++i) {
         ASSERT_EQ(block.labels[i], all.labels[first + i]);
-        for (int n = 0; n < 13; ++n) ASSERT_EQ(block.numbers[13 * i + n], all.numbers[13 * (first + i) + n]);
+        for (int n = 0; n < 13; ++n)
+          ASSERT_EQ(block.dense_features[13 * i + n], all.dense_features[13 * (first + i) + n]);
         for (int t = 0; t < 4; ++t) ASSERT_EQ(block.ids[4 * i + t], all.ids[4 * (first + i) + t]);
       }
     }
   clicks.make((std::int64_t{1} << 40) + 5, 1, block);
-  EXPECT_NE(block.numbers[0], all.numbers[13 * 5]);
+  EXPECT_NE(block.dense_features[0], all.dense_features[13 * 5]);
 }
 
 TEST(SyntheticClicks, SeedsDiffer) {
@@ -100,7 +101,7 @@ TEST(SyntheticClicks, SeedsDiffer) {
   SyntheticClicks(options).make(0, 100, a);
   options.seed = 4;
   SyntheticClicks(options).make(0, 100, b);
-  EXPECT_NE(a.numbers, b.numbers);
+  EXPECT_NE(a.dense_features, b.dense_features);
   EXPECT_NE(a.ids, b.ids);
   EXPECT_NE(a.labels, b.labels);
 }
@@ -114,14 +115,14 @@ TEST(SyntheticClicks, NumbersAreNormalAndIdsFollowTheLaw) {
   ClickExamples examples;
   clicks.make(0, count, examples);
   double sum = 0, squares = 0, fourth = 0, product = 0;
-  for (std::size_t i = 0; i < examples.numbers.size(); ++i) {
-    const double x = examples.numbers[i];
+  for (std::size_t i = 0; i < examples.dense_features.size(); ++i) {
+    const double x = examples.dense_features[i];
     sum += x;
     squares += x * x;
     fourth += x * x * x * x;
-    if (i > 0) product += x * examples.numbers[i - 1];
+    if (i > 0) product += x * examples.dense_features[i - 1];
   }
-  const auto n = static_cast<double>(examples.numbers.size());
+  const auto n = static_cast<double>(examples.dense_features.size());
   EXPECT_NEAR(sum / n, 0, 5 / std::sqrt(n));
   EXPECT_NEAR(squares / n, 1, 5 * std::sqrt(2 / n));
   EXPECT_NEAR(fourth / n, 3, 5 * std::sqrt(96 / n));

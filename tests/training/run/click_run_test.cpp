@@ -25,15 +25,15 @@ const std::vector<std::int64_t> heights = {400, 30, 3};
 // Shards of clicks that a known model has drawn.
 void write_shards(const std::filesystem::path& folder, const std::string& encoding = "synthetic") {
   data::SyntheticClicksOptions options;
-  options.numbers = 4, options.heights = heights, options.seed = 5;
+  options.dense_features = 4, options.heights = heights, options.seed = 5;
   const data::SyntheticClicks clicks(options);
   data::ClickExamples examples;
   for (const auto& [split, first, rows] : {std::tuple{"train", 0, 4000}, {"validation", 10000, 300}}) {
     data::ClickShardWriter writer(
-        folder, {.encoding = encoding, .split = split, .numbers = 4, .heights = heights}, 1500);
+        folder, {.encoding = encoding, .split = split, .dense_features = 4, .heights = heights}, 1500);
     clicks.make(first, rows, examples);
     for (int i = 0; i < rows; ++i)
-      writer.add(examples.labels[i], &examples.numbers[4 * i], &examples.ids[3 * i]);
+      writer.add(examples.labels[i], &examples.dense_features[4 * i], &examples.ids[3 * i]);
     writer.finish();
   }
 }
@@ -168,7 +168,7 @@ TEST_F(ClickRun, RefusesWhatDoesNotFit) {
   };
   EXPECT_THAT(error_of({"dlrm.tables=[400, 30]"}), HasSubstr("the data have ids for 3 tables"));
   EXPECT_THAT(error_of({"dlrm.tables=[400, 29, 3]"}), HasSubstr("do not fit into dlrm.tables"));
-  EXPECT_THAT(error_of({"dlrm.numbers=3"}), HasSubstr("the data have 4 numbers"));
+  EXPECT_THAT(error_of({"dlrm.dense_features=3"}), HasSubstr("the data have 4 dense features"));
   EXPECT_THAT(error_of({"tensorized.ranks.table.2=[2, 2]"}), HasSubstr("table.2 has no tensor train"));
   EXPECT_THAT(error_of({"tensorized.ranks.table.7=[2, 2]"}), HasSubstr("the model has no table.7"));
   EXPECT_THAT(error_of({"data.validation=" + corpus().string()}), HasSubstr("validation"));
@@ -194,7 +194,7 @@ Trained trained_tables(bool sparse, bool all, int steps) {
   Dlrm model(config, host_allocator(), true);
   model.parameters().initialize(3);
   StepEngine engine(model, {.weight_decay = 0.1}, {reference_backend(), host_allocator()});
-  ClickCapacity capacity{.examples = 4, .numbers = 3, .tables = {}};
+  ClickCapacity capacity{.examples = 4, .dense_features = 3, .tables = {}};
   for (const DlrmConfig::Table& table : config.tables)
     capacity.tables.push_back({.ids = 40, .unique_ids = table.rows});
   data::Clicks clicks(capacity, model.right_rows());
@@ -205,11 +205,12 @@ Trained trained_tables(bool sparse, bool all, int steps) {
     engine.clear_results();
     for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
       clicks.clear();
-      const std::vector<float> numbers = {0.5F, -1.F, static_cast<float>(step + micro_batch)};
+      const std::vector<float> dense_features = {0.5F, -1.F, static_cast<float>(step + micro_batch)};
       const std::vector<std::int32_t> one = {step % 2 == 0 ? 1 : 5}, two = {2, 20, 2}, none;
       const std::span<const std::int32_t> first(every.data(), 7), second(every);
       const bool whole = all && micro_batch == 1;
-      clicks.add(numbers, {whole ? first : std::span(one), whole ? second : std::span(two), std::span(none)},
+      clicks.add(dense_features,
+                 {whole ? first : std::span(one), whole ? second : std::span(two), std::span(none)},
                  static_cast<float>((step + micro_batch) % 2));
       clicks.finish();
       engine.load(clicks.block());
