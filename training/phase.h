@@ -14,7 +14,7 @@ void refuse_mask_probability(const std::vector<PhaseSection>& phases, const std:
 
 // A phase's highest rates, times the schedule's factor.
 StepRates step_rates(const LearningRates& highest, double factor);
-// With the steps of the phase, which may be given in epochs.
+// The phase's schedule with its number of steps, which may be given in epochs.
 Schedule schedule_of(const PhaseSection& phase, std::int64_t steps);
 // The seed for a phase's data order, distinct for each phase and run seed.
 std::int64_t order_seed(std::int64_t seed, std::int64_t phase);

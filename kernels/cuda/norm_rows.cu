@@ -13,7 +13,7 @@ namespace comera::COMERA_CUDA {
 
 namespace {
 
-// As dropout_word(), for four times four elements with stride `apart`, where lanes 4 i … 4 i + 3 of a warp
+// Like dropout_word(), for four times four elements with stride `apart`, where lanes 4 i … 4 i + 3 of a warp
 // have the words of a whole block of 16: each computes one of their blocks, and they exchange the words. All
 // lanes of the warp must call.
 __device__ __forceinline__ void dropout_words(const DropoutMask& mask, std::int64_t element,
