@@ -143,8 +143,7 @@ class Compaction : public testing::TestWithParam<Case> {
   static EncoderConfig config(NormPlacement norm, OptimizerKind kind) {
     EncoderConfig config = small_config(true, std::get<0>(GetParam()), norm);
     config.tensorized.plan = std::get<1>(GetParam());
-    if (kind == OptimizerKind::galore)
-      config.tensorized.head.reset();  // a dense matrix besides the tensor trains
+    if (kind == OptimizerKind::galore) config.tensorized.head.reset();  // a dense matrix too
     return config;
   }
 };

@@ -98,8 +98,7 @@ TEST_F(RankRun, ResumingContinuesToTheBit) {
   const TrainingOutcome whole = train("whole", settings);
   const CheckpointReader reader(whole.checkpoint);
   const auto lines = rank_lines("whole");
-  std::int64_t death =
-      0;  // the first step of the compressing phase after which memory contains pruned entries
+  std::int64_t death = 0;  // first compressing step with pruned entries in memory
   for (std::size_t i = 31; i < lines.size() && death == 0; ++i) {
     const auto step = static_cast<std::int64_t>(i) + 1;
     if (lines[i]["ranks"]["live"] < lines[i - 1]["ranks"]["live"] && (step - 30) % 7 != 0) death = step;
