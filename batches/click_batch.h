@@ -55,7 +55,7 @@ class ClickBatch {
   Tensor example_count() const { return counts.slice(0, {1}); }
   void* block() const { return dense_features.raw(); }
   std::size_t block_bytes() const { return block_bytes_; }
-  // Of the block and of what follows it.
+  // Bytes of the block and of the memory after it.
   std::size_t bytes() const {
     return block_bytes_ + static_cast<std::size_t>(most_ids()) * sizeof(std::int32_t);
   }

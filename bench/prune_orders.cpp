@@ -113,7 +113,7 @@ class PruneOrders {
       }
   }
 
-  // Of the mean loss per target, over micro-batches of the training data.
+  // Differentiates the mean loss per target over micro-batches of the training data.
   void differentiate(std::int64_t micro_batches, std::int64_t length) {
     data::Loader loader(task_.samples(length), options_);
     const Tensor gradients = model_.parameters().gradients();

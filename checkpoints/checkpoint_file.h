@@ -82,7 +82,7 @@ class CheckpointReader {
 
   // All groups but the root, each after its parent.
   std::vector<std::string> groups() const;
-  // Of a group or a tensor. Empty if there is no such object.
+  // Attributes of a group or a tensor. Empty if there is no such object.
   Attributes attributes(const std::string& path) const;
   // One attribute. Throws if it is absent or of another type; an integer also counts as a number.
   std::int64_t integer(const std::string& path, const std::string& name) const;

@@ -21,7 +21,7 @@ struct CoreName {
   std::size_t number = 0;
 };
 
-// Of "/model/encoder.0.ffn.up.core.2".
+// Parses "/model/encoder.0.ffn.up.core.2".
 std::optional<CoreName> core_name(std::string_view path) {
   constexpr std::string_view prefix = "/model/", infix = ".core.";
   const std::size_t at = path.rfind(infix);

@@ -27,7 +27,7 @@ std::filesystem::path run_shards(const std::filesystem::path& run);
 // Shards made by --input lie in the run's folder and move with it: updates the recipe's paths accordingly.
 void follow_run_shards(const std::filesystem::path& run, DataSection& data);
 
-// Of the tokenizer that would be trained for this recipe.
+// The vocabulary size of the tokenizer that would be trained for this recipe.
 std::int32_t vocabulary_for(const Recipe& recipe, const RunInput& input);
 
 // UsageError if --input conflicts with the recipe.

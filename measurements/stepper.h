@@ -21,7 +21,7 @@ inline double seconds_since(Clock::time_point start) {
 }
 
 double median(std::vector<double> values);
-// Of a[i] / b[i].
+// The median of a[i] / b[i].
 double median_ratio(const std::vector<double>& a, const std::vector<double>& b);
 
 // UsageError if tokens and length do not fit each other, or the model.
@@ -50,7 +50,7 @@ class Stepper {
   double micro_batch();  // for a further micro-batch's forward and backward
   double merge();        // for a model with adapters
   double refresh();      // for an optimizer with work before some updates
-  // Of parameters, gradients, moments, activations and scratch.
+  // Memory of parameters, gradients, moments, activations and scratch.
   double memory_mib();
   // All allocations since construction. Scratch of a step counts as workspace.
   MemoryByKind memory() const;

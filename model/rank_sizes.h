@@ -14,7 +14,7 @@ namespace comera {
 struct ModelTensorTrains {
   struct Train {
     std::string name;
-    // Of its cores; for an embedding, row mode times column mode.
+    // Modes of its cores; for an embedding, row mode times column mode.
     std::vector<std::int64_t> modes = {};
     std::vector<std::int64_t> ranks = {};
     std::int64_t dense = 0;  // elements of the dense matrix
@@ -48,7 +48,7 @@ std::vector<std::string> connecting_layers(const ModelTensorTrains& model, const
 // The least S of a connected model: rank 1 in the layers that stay, plus the cheapest path.
 std::int64_t least_size(const ModelTensorTrains& model, const LayerRanks& ranks);
 
-// In forward order.
+// The removed layers, in forward order.
 std::vector<std::string> removed_layers(const ModelTensorTrains& model, const LayerRanks& ranks);
 
 }  // namespace comera

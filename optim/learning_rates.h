@@ -73,7 +73,7 @@ const RateKind* rate_kind(const std::string& name);
 // The rate of a kind, 0 if it has no separate one; without a kind, the common rate: the first that is not 0.
 double rate_of(const LearningRates& rates, const RateKind& kind);
 double rate_of(const LearningRates& rates, const RateKind* kind);
-// With the rate of one kind, or of all kinds without one, multiplied by a factor.
+// The rates with that of one kind, or of all kinds without one, multiplied by a factor.
 LearningRates scaled(LearningRates rates, const RateKind* kind, double factor);
 
 }  // namespace comera

@@ -16,7 +16,7 @@ struct RankUnits {
   double norm = 0;  // Σ ‖G(0)‖² over the cores
 };
 
-// Of the parameters as they are. Waits for the device.
+// Measures the current parameters. Waits for the device.
 RankUnits measure_rank_units(const ParameterStore& store, const std::vector<RankedLayer>& layers);
 
 // What a stage penalises, and when a gate entry is pruned.

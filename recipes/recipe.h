@@ -84,8 +84,7 @@ struct DataSection {
   double random_share = 0.1;   // share that becomes a random token; the rest is unchanged
   bool whole_word_masking = false;
   data::TargetKind targets = data::TargetKind::file;  // for files that are masked already
-  std::vector<DataSource>
-      sources;  // replaces train; their held-out parts are used unless validation is given
+  std::vector<DataSource> sources;                    // replace train, and validation unless it is given
   DataOrder order = DataOrder::shuffled;
   friend bool operator==(const DataSection&, const DataSection&) = default;
 };

@@ -25,7 +25,7 @@ std::string row_name(const std::string& parameter, const std::map<std::string, s
   return parameter.find("norm") == std::string::npos ? parameter : parameter.substr(0, parameter.rfind('.'));
 }
 
-// In forward order.
+// The rows, in forward order.
 std::vector<Row> rows_of(const Model& model) {
   const ParameterStore& store = model.parameters();
   std::map<std::string, std::string> layers{{"embedding.tokens", model.token_embedding().shape_text()}};

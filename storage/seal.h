@@ -58,7 +58,7 @@ void seal(const std::filesystem::path& path, const SealKind& kind);
 void check_seal(const std::filesystem::path& path, const SealKind& kind);
 
 std::uint32_t checksum(const void* data, std::size_t bytes, std::uint32_t continued = 0);
-// Of bytes [offset, offset + bytes) of the file.
+// The checksum of bytes [offset, offset + bytes) of the file.
 std::uint32_t checksum(const FileDescriptor& file, std::int64_t offset, std::int64_t bytes,
                        std::uint32_t continued = 0);
 

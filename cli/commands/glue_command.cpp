@@ -250,8 +250,7 @@ class GlueBenchmark {
     const std::filesystem::path folder = options_.output / "submission";
     const GlueResult& best = table_.best_of(task);
     const std::string run = folder_of(task, best.seed).filename().string();
-    const std::filesystem::path file =
-        options_.output / "submission.json";  // records which run made which file
+    const std::filesystem::path file = options_.output / "submission.json";  // which run made which
     nlohmann::json made = nlohmann::json::object();
     if (storage::exists(file))
       made = storage::parse_json(storage::read_small_file(file, 1 << 20, "a note about predictions"),

@@ -44,7 +44,7 @@ inline CLI::Validator number_above_0(double most) {
       "POSITIVE");
 }
 
-// From 0 on, and less than 1.
+// At least 0 and less than 1.
 inline const CLI::Validator fraction_below_1(
     [](const std::string& text) {
       double value = 0;

@@ -15,7 +15,8 @@ namespace comera::data {
 // The order of an epoch's rows.
 enum class ClickOrder : std::uint8_t {
   time,  // in the order of the shards
-  // By (seed, epoch): blocks of 4,096 consecutive rows are permuted, and then the rows of every 16 of them.
+  // Ordered by (seed, epoch): blocks of 4,096 consecutive rows are permuted, and then the rows of every 16 of
+  // them.
   shuffled,
 };
 

@@ -61,7 +61,7 @@ bool read_label(std::string_view text, bool& clicked) {
   return clicked || text == "0";
 }
 
-// From YYMMDDHH; -1 if invalid.
+// The weekday of YYMMDDHH; -1 if invalid.
 int weekday_of(std::string_view hour) {
   if (hour.size() != 8 || !std::all_of(hour.begin(), hour.end(), is_digit)) return -1;
   const std::chrono::year_month_day date{

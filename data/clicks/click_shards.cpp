@@ -288,8 +288,7 @@ ClickBuildCounts build_click_shards(const std::vector<std::filesystem::path>& lo
   const ShardFolder folder(output, replace);
   for (const char* name : {"train", "validation"}) remove_unfinished_shards(output, name);
   const std::filesystem::path saved = output / click_encoding_file, unnamed = saved.string() + ".partial";
-  const storage::DurableFile possible(
-      saved);  // other kinds of files with that name are an Error now, not at the end
+  const storage::DurableFile possible(saved);  // anything else of that name is an Error now, not later
   ClickShardInfo info = {.encoding = encoding.fingerprint(),
                          .split = "train",
                          .dense_features = encoding.dense_features(),

@@ -44,7 +44,7 @@ class Functions {
     if (normal_.size() >= shortest_hashed_function) hashes_.push_back(storage::hash128(normal_));
   }
 
-  // From a def to the end of the deeper indented lines; Ruby's `end` adds nothing.
+  // A function extends from a def to the end of the deeper indented lines; Ruby's `end` adds nothing.
   void add_indented(std::string_view source) {
     const std::vector<std::string_view> lines = lines_of(source);
     for (std::size_t start = 0; start < lines.size(); ++start) {

@@ -41,7 +41,7 @@ class Examples {
 
   std::int32_t vocabulary() const { return vocabulary_; }
   const SpecialIds& special() const { return special_; }
-  // Of the tokenizer: separators between two texts in one sequence.
+  // The tokenizer's number of separators between two texts in one sequence.
   int pair_separators() const { return pair_separators_; }
 
  private:

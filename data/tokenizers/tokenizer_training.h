@@ -14,8 +14,8 @@ struct TrainingCounts {
   DroppedByReason left_out;
 };
 
-// As train_tokenizer of tokenizer.h, and counts the training text. Error with a remedy if there is none, or
-// if the vocabulary has too few pieces for the text's characters.
+// Like train_tokenizer of tokenizer.h, and also counts the training text. Error with a remedy if there is
+// none, or if the vocabulary has too few pieces for the text's characters.
 Tokenizer train_tokenizer(DocumentSource& source, const TokenizerOptions& options, TrainingCounts& counts);
 
 }  // namespace comera::data

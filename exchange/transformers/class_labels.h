@@ -15,7 +15,7 @@ struct SequenceAnswers {
   std::vector<std::string> labels = {};  // one per class; none for a regression
 };
 
-// From a config.json, with the rules of transformers: num_labels and id2label, where the first wins if both
+// Reads a config.json with the rules of transformers: num_labels and id2label, where the first wins if both
 // are present and differ; two classes if both are absent; numeric names are converted to text; LABEL_0,
 // LABEL_1, … without names. Error in one sentence for ambiguous names, and for a problem_type that the head
 // here does not have.

@@ -14,7 +14,7 @@ struct SequenceLength {
   std::string note = {};  // the file and key that define it; empty if none did
 };
 
-// From sentence-transformers' sentence_bert_config.json (max_seq_length), or in newer versions, as in
+// Read from sentence-transformers' sentence_bert_config.json (max_seq_length), or in newer versions, as in
 // transformers, from tokenizer_config.json (model_max_length). At most the model's number of positions, which
 // is also the default. Error in one sentence for an invalid length.
 SequenceLength sequence_length(const std::filesystem::path& folder, const EncoderConfig& model);

@@ -21,9 +21,9 @@ struct TransformersConfig {
 // The text of config.json. special: of the tokenizer.
 std::string config_json(const TransformersConfig& config, const data::SpecialIds& special);
 
-// From a folder's config.json. Error in one sentence if it is damaged, of another architecture, or has a
+// Reads a folder's config.json. Error in one sentence if it is damaged, of another architecture, or has a
 // setting that the encoder here does not have. The head is that of `architectures`; a masked-language head if
-// there are none.
+// they name none.
 TransformersConfig read_config(const std::filesystem::path& folder);
 
 }  // namespace comera::exchange

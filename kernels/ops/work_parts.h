@@ -11,7 +11,7 @@ template <class... Tensors>
 double once(const Tensors&... tensors) {
   return (0.0 + ... + static_cast<double>(tensors ? tensors.bytes() : 0));
 }
-// Of tensors that are read and written.
+// Bytes of tensors that are read and written.
 template <class... Tensors>
 double twice(const Tensors&... tensors) {
   return 2 * once(tensors...);

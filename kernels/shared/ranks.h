@@ -39,7 +39,7 @@ struct RankBond {
 struct RankState {
   double loss_average = 0;  // exponential average of the loss, before division by
   double loss_weight = 0;   // 1 - smoothing^steps
-  // Of RankObjective:
+  // Written by RankObjective:
   double smoothed_loss = 0;  // L̃ = loss_average / loss_weight
   double size = 1;           // s = S / S_init
   double penalty = 0;        // P
@@ -47,7 +47,7 @@ struct RankState {
   double loss_gap = 0;       // `compress`: how far L̃ and s are from their targets
   double size_gap = 0;
   double branch = 0;  // RankBranch
-  // Of PruneRanks:
+  // Written by PruneRanks:
   double size_left = 1;  // s after it
   double live = 0;       // entries of gates
   double removed = 0;    // layers

@@ -37,7 +37,7 @@ struct MethodResult {
   OccasionalWork occasional;
   std::vector<MethodCost> costs;
 
-  // Of a step of the batch, with its share of the occasional work.
+  // Seconds of a step of the batch, including its share of the occasional work.
   double mean_seconds(const MethodCost& cost) const;
 };
 

@@ -18,9 +18,8 @@ namespace comera {
 
 namespace {
 
-constexpr std::int64_t sampled = 64;  // tokens, inputs and outputs to compare
-constexpr int history_steps =
-    3;  // for delayed scales: a tensor train's gradients are computed one after another
+constexpr std::int64_t sampled = 64;       // tokens, inputs and outputs to compare
+constexpr int history_steps = 3;           // for delayed scales: gradients of a tensor train come one by one
 constexpr double shortest_seconds = 0.01;  // of a timed sequence of calls
 
 void check_multiple(const char* option, const std::vector<std::int64_t>& sizes) {

@@ -75,7 +75,7 @@ struct DlrmLayer {
   std::int64_t parameters() const;  // without gates, with the bias
   std::int64_t dense_parameters() const;
 };
-// In forward order: bottom, tables, top.
+// All of them, in forward order: bottom, tables, top.
 std::vector<DlrmLayer> layers_of(const DlrmConfig& config);
 
 // Tables always stay; all top layers are needed to reach the output.

@@ -30,8 +30,7 @@ class Linear {
         outputs;  // for instance {"query", "key", "value"}; one empty name for a single output
     std::int64_t input_size = 0;
     std::int64_t output_size = 0;  // of each output
-    bool scores =
-        false;  // outputs are the model's predictions; optimizers for hidden matrices skip the layer
+    bool scores = false;           // outputs are predictions; optimizers of hidden matrices skip it
 
     std::string output_name(int i) const { return outputs[i].empty() ? name : name + "." + outputs[i]; }
   };

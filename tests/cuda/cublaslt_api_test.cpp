@@ -1,5 +1,5 @@
-// The values of cuBLASLt's interface that kernels/emulation/cublaslt_api.h writes down, beside the real
-// header's: this file compiles only if they are the same.
+// The values of cuBLASLt's interface in kernels/emulation/cublaslt_api.h, compared with the real header: this
+// file compiles only if they are the same.
 #if __has_include(<cublasLt.h>)
 #include <cublasLt.h>
 

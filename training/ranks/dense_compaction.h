@@ -27,9 +27,8 @@ struct DenseCompactionOptions {
   std::int64_t max_rank = 0;  // of every bond; 0: no cap
   ErrorShares shares = ErrorShares::smallest;
   bool recipe_ranks = false;  // at most the ranks of the recipe, bond by bond
-  std::function<void(const std::string& layer, int number, int layers)> begins =
-      {};                                                    // called before each layer
-  std::function<void(const CompactedLayer&)> finished = {};  // called after each layer
+  std::function<void(const std::string& layer, int number, int layers)> begins = {};  // before each layer
+  std::function<void(const CompactedLayer&)> finished = {};                           // after each layer
 };
 
 struct DenseCompaction {

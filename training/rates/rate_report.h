@@ -24,11 +24,10 @@ struct RateCurve {
 };
 
 struct RateReport {
-  std::int64_t steps = 0;  // of a trial; 0: stopped before any began
-  bool stopped = false;    // stopped before all trials had run: no advice
-  double start_loss = 0;   // of the first step, the same for all
-  std::vector<RateCurve>
-      curves;  // "all" first, then those of "cores", "gates" and "other" that the model has
+  std::int64_t steps = 0;         // of a trial; 0: stopped before any began
+  bool stopped = false;           // stopped before all trials had run: no advice
+  double start_loss = 0;          // of the first step, the same for all
+  std::vector<RateCurve> curves;  // "all", then those of "cores", "gates" and "other" in the model
   LearningRates advised;
   // Kinds whose rate is set below the best trial's, because twice that rate was much worse.
   std::vector<std::string> lowered;

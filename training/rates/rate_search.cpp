@@ -23,7 +23,8 @@ class LineSearch {
   using Run = std::function<RateTrial(const LearningRates&)>;
   LineSearch(Scale scale, Run run) : scale_(std::move(scale)), run_(std::move(run)) {}
 
-  // In factors of four over a wide range, because far beyond the best rate all are equally bad, then of two.
+  // Searches in factors of four over a wide range, because far beyond the best rate all are equally bad, then
+  // in factors of two.
   void scan() {
     best_ = 0;
     for (const int power : {0, -2, -4, 2}) take(power);

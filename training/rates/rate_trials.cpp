@@ -72,7 +72,7 @@ bool RateTrials::has(const RateKind& kind) {
   return false;
 }
 
-// From the time that a few steps take.
+// Chooses by the time that a few steps take.
 void RateTrials::choose_steps() {
   if (steps_ > 0) return;
   constexpr std::int64_t timed = 10;

@@ -45,9 +45,7 @@ class RunDirectory {
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
   // Checkpoints that are never removed.
   std::filesystem::path milestones() const { return path_ / "milestones"; }
-  std::filesystem::path process_logs() const {
-    return path_ / "processes";
-  }  // for a job of several processes
+  std::filesystem::path process_logs() const { return path_ / "processes"; }  // with several processes
 
   // Called if a run to be resumed has no checkpoint: from now on it is a new run. UsageError if the directory
   // contains files that such a run does not leave, which would be overwritten.

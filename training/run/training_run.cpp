@@ -26,7 +26,7 @@ class TrainingRun::Stopwatch {
     window_seconds_ += seconds;
     ++window_steps_;
   }
-  // Of the steps since restart().
+  // The speed of the steps since restart().
   Speed speed(std::int64_t units) const {
     return {.seconds_per_step = window_seconds_ / static_cast<double>(window_steps_),
             .units_per_second = static_cast<double>(units - window_units_) / std::max(window_seconds_, 1e-9)};

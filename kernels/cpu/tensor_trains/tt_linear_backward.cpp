@@ -76,8 +76,7 @@ vec du_of(const Chunk<T>& chunk, T* dy, const T* saved, std::int64_t c, At at) {
 
 template <Activation activation, class T>
 void activation_gradient(const Chunk<T>& chunk) {
-  constexpr std::int64_t ahead =
-      2;  // rows prefetched: a chunk's rows are too short for the hardware prefetcher
+  constexpr std::int64_t ahead = 2;  // rows prefetched: too short for the hardware prefetcher
   for (std::int64_t t = 0; t < chunk.rows; ++t) {
     T* dy = chunk.dy + t * chunk.width;
     const T* saved = chunk.saved + t * chunk.width;

@@ -13,7 +13,7 @@ namespace comera::COMERA_CUDA {
 
 namespace {
 
-// As dropout_word(), for four times four elements with stride `apart`, where lanes 4 i … 4 i + 3 of a warp
+// Like dropout_word(), for four times four elements with stride `apart`, where lanes 4 i … 4 i + 3 of a warp
 // have the words of a whole block of 16: each computes one of their blocks, and they exchange the words. All
 // lanes of the warp must call.
 __device__ __forceinline__ void dropout_words(const DropoutMask& mask, std::int64_t element,
@@ -240,8 +240,7 @@ __global__ void __launch_bounds__(most_threads, C == 1 && sizeof(T) == 2 ? 2 : 1
   for (int some = static_cast<int>(blockIdx.x) * at_once; some < all;
        some += static_cast<int>(gridDim.x) * at_once, turn = 1 - turn) {
     const int row = some + place.group * rows;
-    const int there =
-        place.first < width ? min(all - row, rows) : 0;  // number of this thread's rows, possibly 0
+    const int there = place.first < width ? min(all - row, rows) : 0;  // this thread's; may be 0
     const std::int64_t begin = std::int64_t{row} * width + place.first;
     const auto is_there = [&](int r, int c) { return r < there && place.template has<C>(c, width); };
     const T *dy_here = op.dy + begin, *x_here = norm ? op.x + begin : nullptr;

@@ -154,8 +154,7 @@ __global__ void __launch_bounds__(threads) adamw_kernel(Update op) {
   for (std::int64_t j = i; j < i + 4; ++j) {
     while (first + 1 < op.segment_count && op.segments[first + 1].offset <= j) ++first;
     const ParameterSegment segment = op.segments[first];
-    if (j < segment.offset || j >= segment.offset + segment.count)
-      continue;  // in a gap between or after tensors
+    if (j < segment.offset || j >= segment.offset + segment.count) continue;  // between or after tensors
     if (is_idle(segment, op.marks, j - segment.offset)) continue;
     const float rate = static_cast<float>(op.inputs->learning_rate[segment.group]);
     const float decay = segment.decays != 0 ? op.weight_decay : 0;

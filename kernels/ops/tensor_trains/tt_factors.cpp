@@ -41,7 +41,7 @@ void check_factors(const char* name, const TTCoreChain& train, const Tensor& a, 
   if (last_row) check_tensor(name, "the last row", last_row, {outputs}, dtype);
 }
 
-// Of the products L_{k-1} S_k and S_k R_{k+1}.
+// Work of the products L_{k-1} S_k and S_k R_{k+1}.
 double merge_flops(const TTCoreChain& train) {
   double flops = 0;
   std::int64_t rows = train.mode(0);

@@ -47,8 +47,7 @@ void tt_feed_forward_backward(const TTFeedForwardBackward& op, const Context& co
                                .da_down = op.da_down,
                                .dxa = dxa});
   WeightGradients now{.type = op.compute()};
-  const bool wait =
-      op.later != nullptr && context.products == nullptr;  // a product log needs them at their location
+  const bool wait = op.later != nullptr && context.products == nullptr;  // a log needs them in place
   std::vector<WeightGradient>& gradients = wait ? op.later->gradients : now.gradients;
   gradients.push_back({.x = op.ha,
                        .dy = op.dy,

@@ -34,8 +34,7 @@ void tt_linear_backward(const TTLinearBackward& op, const Context& context) {
     if (used < total) run(context, Fill{.x = dxa, .value = 0});
   }
   WeightGradients now{.type = op.compute()};
-  const bool wait =
-      op.later != nullptr && context.products == nullptr;  // a product log needs them at their location
+  const bool wait = op.later != nullptr && context.products == nullptr;  // a log needs them in place
   std::vector<WeightGradient>& gradients = wait ? op.later->gradients : now.gradients;
   for (int i = 0; i < op.outputs; ++i) {
     const auto& out = op.output[i];
