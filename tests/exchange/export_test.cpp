@@ -209,6 +209,21 @@ TEST(ExportRefuses, TensorTrainsOfADenseModelAreRefused) {
 }
 
 // The largest difference must see what no comparison of numbers sees.
+// Weights that are finite, but too large for what is computed with them.
+TEST(ExportRefuses, AModelWhoseLogitsAreNotFinite) {
+  Model model(test::small_config(false), host_allocator(), false);
+  shake(model);
+  ParameterStore& store = model.parameters();
+  for (ParameterId id = 0; id < store.size(); ++id)
+    if (store.info(id).name == "head.bias")
+      write_tensor(store.value(id), std::vector<double>(static_cast<std::size_t>(store.value(id).elements()),
+                                                        std::numeric_limits<double>::infinity()));
+  const TemporaryFolder folder;
+  EXPECT_THAT([&] { export_weights(model, cpu_processor(), {}, {}, folder / "new", {}); },
+              testing::ThrowsMessage<Error>(HasSubstr("the model's logits are not finite")));
+  EXPECT_FALSE(std::filesystem::exists(folder / "new"));
+}
+
 TEST(ExportRefuses, AnAnswerThatIsNotFiniteIsADifference) {
   EXPECT_EQ(largest_difference({{1, std::nan("")}}, {{1, 2}}), std::numeric_limits<double>::infinity());
   EXPECT_EQ(largest_difference({{std::nan("")}, {1}}, {{std::nan("")}, {1}}),

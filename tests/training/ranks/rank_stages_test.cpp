@@ -151,6 +151,29 @@ TEST_F(RankStagesTest, ComeBackFromACheckpoint) {
   EXPECT_EQ(CheckpointReader(folder / "again.h5").attributes("/ranks"), reader.attributes("/ranks"));
 }
 
+// A target that is not finite would make every later metric null.
+TEST_F(RankStagesTest, NumbersThatAreNotFiniteAreRefused) {
+  const TemporaryFolder folder;
+  StepEngine& engine = make_engine();
+  RankStages stages(recipe_, form());
+  stages.begin(engine.model(), {});
+  open(stages, engine, 2);
+  for (const char* name :
+       {"initial_norm", "size_target", "size_start", "loss_average", "loss_weight", "size_left"}) {
+    {
+      CheckpointWriter writer(folder / "ranks.h5");
+      stages.save(writer);
+      writer.attribute("/ranks", name, std::numeric_limits<double>::infinity());
+      writer.commit();
+    }
+    const CheckpointReader reader(folder / "ranks.h5");
+    EXPECT_THAT([&] { RankStages(recipe_, form()).load(reader); },
+                testing::ThrowsMessage<Error>(
+                    HasSubstr(fmt::format("ranks.h5: {} of /ranks is inf, which is not finite", name))));
+    std::filesystem::remove(folder / "ranks.h5");
+  }
+}
+
 TEST(RankStagesOfARun, APhaseThatHasBegunKeepsItsObjectiveAndItsTarget) {
   PhaseSection begun;
   begun.objective = PhaseObjective::compress;

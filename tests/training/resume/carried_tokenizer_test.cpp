@@ -33,6 +33,18 @@ TEST_F(CarriedTokenizer, IsTheOneOfTheRun) {
   EXPECT_EQ(carried.hash(), data::Tokenizer::load(folder() / "run/tokenizer.model").hash());
 }
 
+// A run gives its best model another name, or deletes its oldest checkpoint, while another command reads it.
+TEST_F(CarriedTokenizer, CanBeReadAlthoughTheCheckpointHasAnotherNameByNow) {
+  const fs::path model = alone();
+  const TrainedModel found = find_trained_model(model);
+  fs::rename(model, folder() / "elsewhere/renamed.h5");
+  EXPECT_EQ(found.tokenizer, model);
+  EXPECT_EQ(load_tokenizer_of(*found.reader, found.tokenizer).bytes(),
+            all_of(folder() / "run/tokenizer.model"));
+  EXPECT_THAT([&] { static_cast<void>(find_trained_model(model)); },
+              testing::ThrowsMessage<UsageError>(testing::HasSubstr("no such checkpoint")));
+}
+
 TEST_F(CarriedTokenizer, IsEnoughForEveryCommand) {
   const std::string model = alone().string(), run = (folder() / "run").string();
   const std::string text = (folder() / "text.txt").string(), held_out = corpus().string();
