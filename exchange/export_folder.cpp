@@ -119,8 +119,8 @@ void ExportFolder::commit_in_place() const {
       std::filesystem::remove(folder_ / file, code);
   };
   for (const std::string& file : files)
-    if (file != "config.json") print_out(file);
-  print_out("config.json");
+    if (file != "config.json") put(file);
+  put("config.json");
 }
 
 }  // namespace comera::exchange

@@ -12,6 +12,10 @@ std::string DataSource::name() const {
   return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
 
+AdaptationSection adaptation_of(const PhaseSection& phase) {
+  return with_preset(phase.adaptation.value_or(AdaptationSection{}), phase.objective);
+}
+
 std::optional<std::string> note_of_old_names(const Recipe& recipe) {
   const std::vector<std::string>& met = recipe.old_names.met;
   if (met.empty()) return std::nullopt;

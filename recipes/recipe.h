@@ -257,6 +257,8 @@ void require_click_keys(const Recipe& recipe);
 // A sentence for each key with a non-default value that has no effect because of another key's value: a
 // recipe may keep its settings for 8-bit scales while it is tried in another precision.
 std::vector<std::string> keys_without_effect(const Recipe& recipe);
+// The rank adaptation of a phase, with the preset's constants for absent keys.
+AdaptationSection adaptation_of(const PhaseSection& phase);
 // A note about old names in the recipe; nothing if there were none.
 std::optional<std::string> note_of_old_names(const Recipe& recipe);
 

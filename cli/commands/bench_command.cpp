@@ -220,7 +220,7 @@ void bench_methods(MethodsOptions& options) {
   for (const std::string& file : {options.json, options.svg})
     if (!file.empty()) prepare_output(file);
   prepare_threads(options.threads);
-  options.benchmark.say = [](const std::string& line) { comera::log_info("{}\n", line); };
+  options.benchmark.log_line = [](const std::string& line) { comera::log_info("{}\n", line); };
   const MethodsReport report = benchmark_methods(options.benchmark);
   print_out("{}", methods_text(report));
   if (!options.json.empty()) storage::write_file_durably(options.json, methods_json(report));

@@ -93,7 +93,7 @@ void write(const std::vector<Question>& questions, const FillOptions& options, c
   print_out("{} masks of {} texts are filled in {}\n", marks, questions.size(), options.output.path.string());
 }
 
-void print_out(const std::vector<Question>& questions, const FillReport& report) {
+void print_questions(const std::vector<Question>& questions, const FillReport& report) {
   for (const Question& question : questions) {
     const std::size_t marks = question.answers.size();
     for (std::size_t mark = 0; mark < marks; ++mark) {
@@ -130,7 +130,7 @@ void fill(const FillOptions& options) {
                                : questions_of_texts(options, loaded, report, length);
   answer(questions, options.top, options.inference, loaded);
   if (options.output.path.empty())
-    print_out(questions, report);
+    print_questions(questions, report);
   else
     write(questions, options, report);
   if (!options.held_out.empty()) print_score(questions, options.top);

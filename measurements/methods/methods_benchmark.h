@@ -18,7 +18,7 @@ struct MethodsBenchmarkOptions {
   std::int64_t vocabulary = 0;                           // if the recipe leaves it to the tokenizer
   int rounds = 3;                                        // of all methods in turn, for each batch
   std::string device = "auto";
-  std::function<void(const std::string&)> say = {};  // reports the progress, a line each
+  std::function<void(const std::string&)> log_line = {};  // reports the progress, a line each
 };
 
 // A method's step at one batch. Seconds are for whole steps, without work done only in some of them

@@ -277,14 +277,14 @@ PrecisionReport benchmark_precision(const PrecisionBenchmarkOptions& options,
   const auto print = [&](const std::string& text) {
     if (options.print) options.print(text);
   };
-  print_out(heading(precisions.front().processor, options.repeats));
+  print(heading(precisions.front().processor, options.repeats));
   PrecisionReport report;
   for (const LinearSize& size : sizes_of(options)) {
     const auto results = SizeBenchmark(size, precisions, report.left_out).run(options.repeats);
-    print_out(table(size, results));
+    print(table(size, results));
     report.results.insert(report.results.end(), results.begin(), results.end());
   }
-  print_out(notes(report));
+  print(notes(report));
   return report;
 }
 

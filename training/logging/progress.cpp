@@ -121,12 +121,12 @@ void ProgressBar::update(std::int64_t done, std::string_view note) {
   draw();
 }
 
-void ProgressBar::log_line(std::string_view note) {
+void ProgressBar::announce(std::string_view note) {
   if (terminal_) {
     state_.note = note;
     draw();
   } else {
-    print_out(fmt::format("{}: {}", name_, note));
+    print(fmt::format("{}: {}", name_, note));
   }
 }
 

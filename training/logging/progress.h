@@ -44,9 +44,9 @@ class ProgressBar {
   // Excludes the time since the last update from the rate, for instance that of an evaluation.
   void skip_time() { last_update_ = Clock::now(); }
   // Says at once what takes long beside steps.
-  void log_line(std::string_view note);
+  void announce(std::string_view note);
   // A line of its own, above the bar.
-  void print_out(std::string_view line);
+  void print(std::string_view line);
 
  private:
   using Clock = std::chrono::steady_clock;

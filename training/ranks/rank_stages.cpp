@@ -17,10 +17,6 @@ namespace comera {
 
 namespace {
 
-AdaptationSection adaptation_of(const PhaseSection& phase) {
-  return with_preset(phase.adaptation.value_or(AdaptationSection{}), phase.objective);
-}
-
 // Parameters of a model outside of tensor trains.
 double other_parameters_of(const Trainable& model) {
   const ParameterStore& store = model.parameters();

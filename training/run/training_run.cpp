@@ -213,7 +213,7 @@ void TrainingRun::compact() {
   const auto log = [this](const std::string& line) { log_line(line); };
   if (!ranks_.compact(engine_, remake, state_, log)) return;
   engine_->set_micro_batches(*setup_.task->micro_batches(phase_of(state_.phase)));
-  progress_->log_line(fmt::format("compacted to {} parameters", engine_->model().parameters().count()));
+  progress_->announce(fmt::format("compacted to {} parameters", engine_->model().parameters().count()));
 }
 
 bool TrainingRun::evaluation_due() const {
@@ -224,7 +224,7 @@ bool TrainingRun::evaluation_due() const {
 
 std::optional<Evaluation> TrainingRun::evaluate(bool record) {
   TrainingTask& task = *setup_.task;
-  progress_->log_line("evaluating on held-out data");
+  progress_->announce("evaluating on held-out data");
   std::optional<Evaluation> found =
       task.evaluate(*engine_, phase_of(state_.phase), setup_.options.stop_requested, job_.host());
   if (!found) job_.stop();
