@@ -166,51 +166,48 @@ const CLI::Validator share(
 
 void add_click_data_command(CLI::App& clicks) {
   auto options = std::make_shared<ClickDataOptions>();
-  CLI::App* command = clicks.add_subcommand("data", "Encode logs of clicks into HDF5 shards, split by time");
-  command->add_option("logs", options->logs, "Logs in the order of time, plain or .gz")
+  CLI::App* command = clicks.add_subcommand("data", "Encode click logs as HDF5 shards, split by time");
+  command->add_option("logs", options->logs, "Logs in order of time, plain or .gz")
       ->required()
       ->type_name("LOG");
   command
       ->add_option("--format", options->format,
-                   "What the logs are (default: told by the first row of the first): criteo has tabs, avazu "
-                   "commas between fields")
+                   "Format of the logs: criteo separates fields by tabs, avazu by commas (default: detected)")
       ->check(CLI::IsMember({"criteo", "avazu"}));
-  command->add_option("--output", options->output, "Folder for the shards and the encoding")
+  command->add_option("--output", options->output, "Write the shards and the encoding to this folder")
       ->required()
       ->type_name("DIR");
-  CLI::Option* threshold =
-      command
-          ->add_option("--threshold", options->threshold,
-                       "A value of a category has a row of its own in the category's table if it comes this "
-                       "often in the training rows; all others share one")
-          ->check(positive_number)
-          ->capture_default_str();
-  CLI::Option* heights =
-      command
-          ->add_option("--heights", options->heights,
-                       "Hash the values into tables of so many rows instead: one number for all tables, or "
-                       "one for each, separated by commas")
-          ->excludes(threshold)
-          ->delimiter(',')
-          ->allow_extra_args(false)
-          ->check(whole_number(false, std::numeric_limits<std::int32_t>::max()))
-          ->type_name("ROWS,...");
+  CLI::Option* threshold = command
+                               ->add_option("--threshold", options->threshold,
+                                            "Give a category value a row in its table if the training rows "
+                                            "have it at least this often; rarer values share one row")
+                               ->check(positive_number)
+                               ->capture_default_str();
+  CLI::Option* heights = command
+                             ->add_option("--heights", options->heights,
+                                          "Hash values into tables of this many rows instead; give one "
+                                          "number for all tables, or one per table")
+                             ->excludes(threshold)
+                             ->delimiter(',')
+                             ->allow_extra_args(false)
+                             ->check(whole_number(false, std::numeric_limits<std::int32_t>::max()))
+                             ->type_name("ROWS,...");
   command
       ->add_option("--encoding", options->encoding,
-                   "Take the ids of an earlier call, which lie in its output folder: for later logs that a "
-                   "model of the earlier ones is to be tested on, with --held-out 1")
+                   "Reuse the ids of an earlier call (encoding.h5 in its output folder), for instance to "
+                   "test a model on later logs with --held-out 1")
       ->excludes(threshold)
       ->excludes(heights)
       ->type_name("FILE");
   command
       ->add_option("--held-out", options->held_out,
-                   "Share of the rows kept for validation: the last ones. 0: none, 1: all")
+                   "Keep this share of the rows for validation, the last ones; 0: none, 1: all")
       ->check(share)
       ->capture_default_str();
-  command->add_option("--rows-per-shard", options->rows_per_shard, "Begin a new shard after this many")
+  command->add_option("--rows-per-shard", options->rows_per_shard, "Start a new shard after this many")
       ->check(positive_number)
       ->capture_default_str();
-  command->add_flag("--overwrite", options->overwrite, "Replace the shards of the output folder");
+  command->add_flag("--overwrite", options->overwrite, "Replace the shards in the output folder");
   command->footer(
       "Examples:\n"
       "  comera clicks data criteo/train.txt --output criteo-shards\n"

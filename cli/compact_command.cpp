@@ -168,56 +168,52 @@ void compact(const CompactOptions& options) {
 void add_compact_command(CLI::App& program) {
   auto options = std::make_shared<CompactOptions>();
   CLI::App* command = program.add_subcommand(
-      "compact",
-      "Remove what is dead from the checkpoint of a run that adapts ranks, or turn a dense model's "
-      "checkpoint into tensor trains (TT-SVD)");
+      "compact", "Remove pruned ranks from a checkpoint, or turn a dense model into tensor trains");
   command
       ->add_option("checkpoint", options->checkpoint,
-                   "Checkpoint (.h5) or run's folder of a run that adapts ranks: entries of gates that "
-                   "are 0, their slices and layers without any are removed, all else stays")
+                   "Checkpoint (.h5) or folder of a run that adapts ranks; pruned ranks and layers without "
+                   "live ranks are removed, all else stays")
       ->type_name("CHECKPOINT");
-  CLI::Option* from_dense =
-      command
-          ->add_option("--from-dense", options->from_dense,
-                       "Checkpoint (.h5) or run's folder of a model trained with tensorized.enabled=false")
-          ->type_name("CHECKPOINT");
-  command->add_option("--output", options->output, "The new checkpoint: a file (.h5), or a folder for it")
+  CLI::Option* from_dense = command
+                                ->add_option("--from-dense", options->from_dense,
+                                             "Decompose this dense model by TT-SVD: a checkpoint (.h5) or "
+                                             "run's folder trained with tensorized.enabled=false")
+                                ->type_name("CHECKPOINT");
+  command->add_option("--output", options->output, "Write the new checkpoint to this file (.h5) or folder")
       ->required()
       ->type_name("DIR_OR_FILE");
   command
       ->add_option("--error", options->compaction.error,
-                   "Relative error (Frobenius) that each layer's matrix may have; its ranks follow from it")
+                   "Choose each layer's ranks so that its relative error (Frobenius norm) is at most this")
       ->capture_default_str()
       ->needs(from_dense);
   command
       ->add_option("--max-rank", options->compaction.max_rank,
-                   "No rank above this, even if the error is missed")
+                   "Limit every rank to this, even if --error is exceeded")
       ->check(positive_number)
       ->needs(from_dense);
   command
       ->add_flag("--recipe-ranks", options->compaction.recipe_ranks,
-                 "No rank above the recipe's, even if the error is missed")
+                 "Limit ranks to those of the recipe, even if --error is exceeded")
       ->needs(from_dense);
   command
-      ->add_option(
-          "--recipe", options->recipe,
-          "Take [tensorized], with the modes, from this recipe instead of the checkpoint's; modes of "
-          "another width become as many that fit")
+      ->add_option("--recipe", options->recipe,
+                   "Take [tensorized] and its modes from this recipe instead of the checkpoint's; modes are "
+                   "adjusted to other widths")
       ->type_name("RECIPE")
       ->needs(from_dense);
   command
-      ->add_option(
-          "--set", options->overrides,
-          "Overrides a key of [tensorized], such as tensorized.ffn_up.input_modes=[8,8]; may be repeated")
+      ->add_option("--set", options->overrides,
+                   "Set a key of [tensorized], such as tensorized.ffn_up.input_modes=[8,8]; may be repeated")
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE")
       ->needs(from_dense);
-  command->add_flag("--overwrite", options->overwrite, "Replace an output that exists");
+  command->add_flag("--overwrite", options->overwrite, "Replace an existing output");
   command->footer(
       "Examples:\n"
       "  comera compact runs/adapted --output compact.h5\n"
       "  comera compact --from-dense runs/dense --output compact.h5 --error 0.1\n"
-      "For a model's size at a given error of each layer: docs/guide/compaction.md");
+      "docs/guide/compaction.md shows model sizes for several errors.");
   command->callback([options] { compact(*options); });
 }
 

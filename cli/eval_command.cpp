@@ -144,26 +144,27 @@ void add_eval_command(CLI::App& program) {
   auto options = std::make_shared<EvalOptions>();
   CLI::App* command = program.add_subcommand("eval", "Score a trained model on held-out data");
   add_inference_options(*command, options->inference);
-  command->add_option(
-      "--input", options->input,
-      "Of a fine-tuned model: tables to score, instead of the validation files it was trained with");
+  command
+      ->add_option("--input", options->input,
+                   "Score a fine-tuned model on these tables instead of its validation files")
+      ->type_name("FILE");
   command
       ->add_option("--data", options->data,
-                   "Of a pretrained model: folders of shards whose validation splits are scored, each by "
-                   "itself if there are several, instead of the recipe's")
-      ->type_name("FOLDER ...");
+                   "Score a pretrained model on the validation splits of these shards, each separately, "
+                   "instead of the recipe's")
+      ->type_name("DIR");
   command
       ->add_option("--batches", options->batches,
-                   "Of a pretrained model: only this many micro-batches of 4,096 tokens of each validation "
-                   "split, drawn "
-                   "fairly (default: all)")
+                   "Score a pretrained model on this many random micro-batches of 4,096 tokens per "
+                   "validation split (default: all)")
       ->check(positive_number)
       ->type_name("INT");
-  command->add_flag("--json", options->json, "Print one JSON object");
+  command->add_flag("--json", options->json, "Print the scores as one JSON object");
   command->footer(
-      "Example: comera eval runs/mnli --input glue/MNLI/dev_mismatched.tsv\n"
-      "The whole of each file is scored, unless --batches says less; rows that had to be left out are "
-      "reported on stderr.");
+      "Examples:\n"
+      "  comera eval runs/first\n"
+      "  comera eval runs/mnli --input glue/MNLI/dev_mismatched.tsv\n"
+      "Without --batches each file is scored completely; skipped rows are reported on stderr.");
   command->callback([options] { evaluate(*options); });
 }
 

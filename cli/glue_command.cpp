@@ -313,51 +313,58 @@ void add_glue_command(CLI::App& program) {
   auto options = std::make_shared<GlueCommandOptions>();
   options->recipe.file = "glue";
   CLI::App* command = program.add_subcommand(
-      "glue", "Fine-tune a pretrained model on every task of GLUE whose data is there, and make the table");
-  command->add_option("--from", options->from, "The pretrained model: a checkpoint or a run's directory")
+      "glue", "Fine-tune a pretrained model on the GLUE tasks and make the score table");
+  command
+      ->add_option("--from", options->from, "Fine-tune this pretrained model: a checkpoint or a run's folder")
       ->required()
       ->type_name("MODEL");
   command
-      ->add_option("--data", options->data, "Folder with CoLA, MNLI, MRPC and so on, as they are published")
+      ->add_option("--data", options->data,
+                   "Folder with CoLA, MNLI, MRPC and so on, as published; tasks without files are skipped")
       ->required()
       ->type_name("DIR");
-  command->add_option("--output", options->output, "Folder for the runs, the table and the predictions")
+  command
+      ->add_option("--output", options->output,
+                   "Write the runs, the table and the predictions to this folder")
       ->required()
       ->type_name("DIR");
-  command->add_option("--seeds", options->seeds, "Runs of each task")
+  command->add_option("--seeds", options->seeds, "Train each task with this many random seeds")
       ->check(positive_number)
       ->capture_default_str();
-  command->add_option("--tasks", options->tasks, "Only these, such as mnli,rte")->delimiter(',');
+  command->add_option("--tasks", options->tasks, "Run these tasks only, for instance mnli,rte")
+      ->delimiter(',')
+      ->type_name("TASK,...");
   CLI::Option* from_mnli = command->add_flag(
       "--from-mnli", options->from_mnli,
-      "RTE, MRPC and STS-B begin with MNLI's model of the same seed instead of the pretrained one");
+      "Start RTE, MRPC and STS-B from MNLI's model of the same seed instead of the pretrained one");
   command
       ->add_flag("--scratch", options->scratch,
-                 "Of the pretrained model take shapes and tokenizer only and begin with random weights: the "
-                 "difference is what pretraining is worth")
+                 "Take only shapes and tokenizer from the pretrained model and start from random weights, to "
+                 "measure the gain of pretraining")
       ->excludes(from_mnli);
-  command->add_option("--recipe", options->recipe.file, "How to fine-tune")
+  command->add_option("--recipe", options->recipe.file, "Fine-tune by this recipe")
       ->type_name("RECIPE")
       ->capture_default_str();
   command
       ->add_option("--set", options->recipe.overrides,
-                   "Overrides a key of the recipe for all tasks, such as phase.0.epochs=5; may be repeated")
+                   "Set a key of the recipe for all tasks, such as phase.0.epochs=5; may be repeated")
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE");
   command
       ->add_option(
           "--small-epochs", options->small_epochs,
-          "Passes over the training sets of fewer than 10,000 examples (CoLA, MRPC, RTE, STS-B, WNLI)")
+          "Epochs of the tasks with fewer than 10,000 training examples (CoLA, MRPC, RTE, STS-B, WNLI)")
       ->check(number_above_0(1e4))
       ->capture_default_str();
-  command->add_option("--max-steps", options->max_steps, "At most so many steps a run, to try it out")
+  command->add_option("--max-steps", options->max_steps, "Stop each run after this many steps, to try it out")
       ->check(positive_number);
   add_device_option(*command, options->device);
   command->footer(
-      "Example: comera glue --from runs/first --data glue --seeds 3 --output runs/glue\n"
-      "The same command goes on where it was stopped or killed. OUTPUT/glue.json has all numbers, "
-      "OUTPUT/submission "
-      "the predictions for GLUE's server, of each task's best seed: docs/guide/finetuning.md");
+      "Examples:\n"
+      "  comera glue --from runs/first --data glue --seeds 3 --output runs/glue\n"
+      "Repeat the command to continue after an interruption. OUTPUT/glue.json holds all scores, "
+      "OUTPUT/submission the predictions of each task's best seed for GLUE's server "
+      "(docs/guide/finetuning.md).");
   command->callback([options] {
     run_in_job(
         [&](Communicator& communicator, StopSignals& signals) { glue(*options, communicator, signals); });

@@ -16,21 +16,25 @@ namespace comera::cli {
 
 void add_inference_options(CLI::App& command, InferenceOptions& options) {
   command
-      .add_option("model", options.model,
-                  "A checkpoint, or a run's directory (its best model, or its newest)")
+      .add_option("model", options.model, "A checkpoint, or a run's folder (its best model, else its newest)")
       ->required()
       ->type_name("MODEL");
-  command.add_option("--tokenizer", options.tokenizer,
-                     "The tokenizer it was trained with, instead of the one that the checkpoint carries");
+  command
+      .add_option("--tokenizer", options.tokenizer,
+                  "Use the model's tokenizer from this file instead of the one in the checkpoint")
+      ->type_name("FILE");
   command
       .add_option("--set", options.overrides,
-                  "Overrides a key of the model's recipe, such as task.header=false; may be repeated")
+                  "Set a key of the model's recipe, such as task.header=false; may be repeated")
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE");
-  command.add_option("--length", options.length, "Longest sequence in tokens; default: as in training")
+  command
+      .add_option("--length", options.length,
+                  "Truncate sequences to this many tokens (default: as in training)")
       ->check(positive_number);
   add_device_option(command, options.device);
-  command.add_option("--threads", options.threads, "CPU threads; 0: all")->check(number_of_threads);
+  command.add_option("--threads", options.threads, "Use this many CPU threads; 0: all")
+      ->check(number_of_threads);
 }
 
 LoadedModel InferenceOptions::load() const {

@@ -200,50 +200,49 @@ void add_inspect_command(CLI::App& program) {
   CLI::App* command =
       program.add_subcommand("inspect", "Show the layers, shapes and sizes of a recipe or checkpoint");
   command
-      ->add_option(
-          "subject", options->subjects,
-          "A recipe (.toml), a checkpoint (.h5) or a run's folder; or two of the latter, whose ranks "
-          "and sizes are then shown side by side")
+      ->add_option("subject", options->subjects,
+                   "A recipe, a checkpoint (.h5) or a run's folder; two checkpoints or folders are compared "
+                   "by ranks and sizes")
       ->required()
+      ->type_name("SUBJECT")
       ->expected(1, 2);
   command
       ->add_option("--set", options->overrides,
-                   "Override a recipe's key, such as tensorized.enabled=false; may be repeated")
-      ->allow_extra_args(false);
+                   "Set a key of the recipe, such as tensorized.enabled=false; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUE");
   command
       ->add_option("--vocabulary", options->vocabulary,
-                   "Vocabulary, where the recipe leaves it to the tokenizer")
+                   "Vocabulary size, if the recipe leaves it to the tokenizer")
       ->check(positive_number);
-  command
-      ->add_option("--data", options->data,
-                   "Folder of click shards, whose tables a click model's recipe takes")
+  command->add_option("--data", options->data, "Take a click model's tables from these shards")
       ->type_name("DIR");
   command
-      ->add_option(
-          "--explain-linears", options->linear_tokens,
-          "Also show how each linear layer is computed for this many tokens, and what other ways cost")
+      ->add_option("--explain-linears", options->linear_tokens,
+                   "Also show how each linear layer is evaluated for this many tokens, and the cost of the "
+                   "alternatives")
       ->type_name("TOKENS")
       ->check(positive_number);
   command
       ->add_option("--explain-precision", options->precision_tokens,
-                   "Also list every product of a training step on this many tokens, with its type and why")
+                   "Also list every matrix product of a training step on this many tokens, with its number "
+                   "format and the reason")
       ->type_name("TOKENS")
       ->check(positive_number);
-  command->add_flag("--plan", options->plan,
-                    "Also measure what training takes on this machine: milliseconds a step, hours and memory "
-                    "of each phase");
+  command->add_flag(
+      "--plan", options->plan,
+      "Also measure training on this machine: milliseconds per step, hours and memory of each phase");
   command->add_flag("--ranks", options->ranks,
-                    "Show a checkpoint's ranks at the start, after each phase and now, with the sizes that "
-                    "follow from them");
+                    "Show a checkpoint's ranks and sizes at the start, after each phase and now");
   command
       ->add_option("--plot", options->plot,
-                   "Draw a run's loss and, where they were adapted, its size and ranks over its steps")
+                   "Draw a run's loss over its steps, and its size and ranks if the run adapts them")
       ->type_name("FILE.svg");
   command->footer(
       "Examples:\n"
-      "  comera inspect recipes/six_encoder_mnli.toml --plan\n"
-      "  comera inspect recipes/six_encoder_mnli.toml --explain-linears 4096\n"
-      "  comera inspect recipes/six_encoder_mnli.toml --set precision.compute=fp8 --explain-precision 4096\n"
+      "  comera inspect six_encoder_mnli --plan\n"
+      "  comera inspect six_encoder_mnli --explain-linears 4096\n"
+      "  comera inspect six_encoder_mnli --set precision.compute=fp8 --explain-precision 4096\n"
       "  comera inspect runs/first --ranks\n"
       "  comera inspect runs/first runs/second\n"
       "  comera inspect runs/first --plot first.svg");

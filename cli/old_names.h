@@ -14,7 +14,18 @@ struct OldOption {
 };
 const std::vector<OldOption>& old_options();
 
-// The words of a command line, in any order, with the options' names of now. Says so once for each old one.
+// A command's name in earlier versions: of one that stands first in a command line.
+struct OldCommand {
+  const char* old_name;
+  const char* name;
+};
+const std::vector<OldCommand>& old_commands();
+
+// "fill-mask" for "fill"; any other word as it is.
+std::string command_of_now(const std::string& word);
+
+// The words of a command line, from the last to the first, with the names of now. Says so once for each old
+// one.
 void use_names_of_now(const std::string& command, std::vector<std::string>& words);
 
 }  // namespace comera::cli

@@ -73,9 +73,9 @@ void OutputOptions::check_file(const std::filesystem::path& name) const {
 
 void add_output_options(CLI::App& command, OutputOptions& options, const std::string& description,
                         bool required) {
-  CLI::Option* output = command.add_option("--output", options.path, description)->required(required);
-  CLI::Option* overwrite =
-      command.add_flag("--overwrite", options.overwrite, "Replace the output if it exists");
+  CLI::Option* output =
+      command.add_option("--output", options.path, description)->required(required)->type_name("FILE");
+  CLI::Option* overwrite = command.add_flag("--overwrite", options.overwrite, "Replace an existing output");
   if (!required) overwrite->needs(output);
 }
 

@@ -59,28 +59,29 @@ void plan(const PlanOptions& options) {
 
 void add_plan_command(CLI::App& program) {
   auto options = std::make_shared<PlanOptions>();
-  CLI::App* command = program.add_subcommand(
-      "plan", "Advise how large a model should be that is pretrained for so many hours on this machine");
+  CLI::App* command =
+      program.add_subcommand("plan", "Recommend a model size for a training time on this machine");
   command
       ->add_option("recipe", options->recipe.file,
-                   "The recipe whose layers, phases and rates are kept: a TOML file, or the name of one that "
-                   "came with the program")
+                   "Recipe whose layers, phases and learning rates are kept: a TOML file, or the name of a "
+                   "built-in recipe")
       ->type_name("RECIPE")
       ->capture_default_str();
-  command->add_option("--hours", options->hours, "How long the training may take")
+  command->add_option("--hours", options->hours, "Hours that training may take")
       ->required()
       ->check(number_above_0(1e6));
   add_training_data_options(*command, options->data);
   command
       ->add_option("--set", options->recipe.overrides,
-                   "Overrides a key of the recipe, such as run.threads=2; may be repeated")
+                   "Set a key of the recipe, such as run.threads=2; may be repeated")
       ->allow_extra_args(false)
-      ->type_name("KEY=VALUE ...");
-  add_output_options(*command, options->output, "A file for the recipe of the advised size", false);
+      ->type_name("KEY=VALUE");
+  add_output_options(*command, options->output, "Write the recipe with the recommended size to this file",
+                     false);
   command->footer(
-      "Example:\n"
-      "  comera plan --hours 8 --data shards/python shards/java --tokenizer tokenizer.model --output "
-      "mine.toml\n"
+      "Examples:\n"
+      "  comera plan --hours 8 --data shards/python shards/java --tokenizer tokenizer.model \\\n"
+      "    --output mine.toml\n"
       "  comera pretrain mine.toml --output runs/mine");
   command->callback([options] { plan(*options); });
 }

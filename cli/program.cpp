@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <memory>
 #include <new>
 #include <sstream>
 #include <stdexcept>
@@ -14,6 +15,7 @@
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/help_format.h"
 #include "cli/old_names.h"
 #include "cli/process.h"
 #include "distributed/launcher.h"
@@ -49,6 +51,8 @@ void add_commands(CLI::App& program) {
   add_compact_command(program);
   add_clicks_command(program);
   add_bench_command(program);
+  add_completion_command(program);
+  add_manual_command(program);
 }
 
 // The command that is asked for, as "pretrain" or "clicks train"; empty without one. What has subcommands has
@@ -59,15 +63,16 @@ std::string asked_command(const CLI::App& program, int argc, const char* const* 
   for (int i = 1; i < argc && argv[i][0] != '-'; ++i) {
     const std::vector<const CLI::App*> commands = command->get_subcommands(nullptr);
     if (commands.empty()) break;
-    const auto found = std::ranges::find(commands, std::string(argv[i]),
-                                         [](const CLI::App* app) { return app->get_name(); });
+    const std::string word = asked.empty() ? command_of_now(argv[i]) : argv[i];
+    const auto found = std::ranges::find(commands, word, [](const CLI::App* app) { return app->get_name(); });
     if (!asked.empty()) asked += ' ';
     if (found == commands.end()) {
       std::vector<std::string> names;
-      for (const CLI::App* each : commands) names.push_back(each->get_name());
-      throw UsageError(fmt::format("'{}' is not a command{}", asked + argv[i], suggestion(argv[i], names)));
+      for (const CLI::App* each : commands)
+        if (!each->get_group().empty()) names.push_back(each->get_name());
+      throw UsageError(fmt::format("'{}' is not a command{}", asked + word, suggestion(word, names)));
     }
-    asked += argv[i];
+    asked += word;
     command = *found;
   }
   return asked;
@@ -130,9 +135,7 @@ std::string sentence_of(const CLI::ParseError& error) {
 void run_command(CLI::App& program, int argc, const char* const* argv) {
   try {
     check_arguments(argc, argv);
-    program.set_version_flag("--version", fmt::format("comera {}", version()));
-    program.require_subcommand(1);
-    add_commands(program);
+    declare_program(program);
     refuse_empty_values(program);
     const std::string command = asked_command(program, argc, argv);
     refuse_processes(command, argc, argv);
@@ -149,8 +152,23 @@ void run_command(CLI::App& program, int argc, const char* const* argv) {
 
 }  // namespace
 
+void declare_program(CLI::App& program) {
+  program.name("comera");
+  program.description("Pretrain, fine-tune and run transformer encoders with tensor-train weights");
+  program.formatter(std::make_shared<HelpFormat>(help_columns()));
+  program.set_help_flag("-h,--help", "Show this help and exit");
+  program.set_version_flag("--version", fmt::format("comera {}", version()), "Show the version and exit");
+  program.require_subcommand(1);
+  add_commands(program);  // which would inherit the footer
+  program.footer(
+      "Examples:\n"
+      "  comera pretrain quickstart --input ~/src --output runs/first\n"
+      "  comera fill-mask runs/first 'for i [MASK] range(10):'\n"
+      "comera COMMAND --help shows a command's options and examples.");
+}
+
 int run_program(int argc, const char* const* argv) {
-  CLI::App program("Pretrains encoder-only transformers whose weights are tensor trains", "comera");
+  CLI::App program;
   begin_output();
   try {
     run_command(program, argc, argv);

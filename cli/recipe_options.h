@@ -16,6 +16,9 @@ namespace comera::cli {
 // among those that came with the program. UsageError for a name that none of them has.
 std::filesystem::path find_recipe(const std::string& given);
 
+// Of those that came with the program, in order.
+std::vector<std::string> recipe_names();
+
 // RECIPE and --set, as every command that works with a recipe has them.
 struct RecipeOptions {
   std::string file;  // as it was given

@@ -254,29 +254,31 @@ void report(const ReportOptions& options) {
 void add_report_command(CLI::App& program) {
   auto options = std::make_shared<ReportOptions>();
   CLI::App* command = program.add_subcommand(
-      "report", "One HTML file about runs: curves, sizes, ranks, results, what differs, fillings");
-  command->add_option("runs", options->runs, "Folders of runs, or of comera glue")
+      "report",
+      "Write an HTML report of runs: curves, sizes, ranks, scores, differences and fill-mask examples");
+  command->add_option("runs", options->runs, "Folders of runs or of comera glue")
       ->required()
       ->type_name("RUN");
-  add_output_options(*command, options->output, "The page to write, FILE.html", false);
+  add_output_options(*command, options->output, "Write the report to this .html file", false);
   command
       ->add_option("--tensorboard", options->tensorboard,
-                   "Also, or instead: event files for TensorBoard, in a folder for each run")
+                   "Write event files for TensorBoard to this folder, with or without a report")
       ->type_name("DIR");
   command
       ->add_option("--fill", options->texts,
-                   "Also ask the models for the [MASK] of this text; may be repeated")
+                   "Also show the models' guesses for the [MASK] of this text; may be repeated")
       ->allow_extra_args(false)
       ->type_name("TEXT");
   command
       ->add_option("--examples", options->examples,
-                   "Pieces of held-out sequences that the models are asked for")
+                   "Show the models' guesses for this many pieces of held-out sequences")
       ->check(number_from_0)
       ->capture_default_str();
   command->footer(
       "Examples:\n"
       "  comera report runs/first --output report.html\n"
-      "  comera report runs/first runs/dense --output report.html --fill 'for i [MASK] range(10):'\n"
+      "  comera report runs/first runs/dense --output report.html \\\n"
+      "    --fill 'for i [MASK] range(10):'\n"
       "  comera report runs/first --tensorboard events");
   command->callback([options] { report(*options); });
 }

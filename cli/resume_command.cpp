@@ -90,23 +90,22 @@ void resume(const ResumeOptions& options, Communicator& communicator, StopSignal
 
 void add_resume_command(CLI::App& program) {
   auto options = std::make_shared<ResumeOptions>();
-  CLI::App* command = program.add_subcommand(
-      "resume", "Go on with a stopped pretraining or fine-tuning, as its own recipe says");
-  command->add_option("run", options->run, "The run's directory")->required()->type_name("RUN");
+  CLI::App* command = program.add_subcommand("resume", "Continue a stopped run by its recipe");
+  command->add_option("run", options->run, "The run's folder")->required()->type_name("RUN");
   command
-      ->add_option("--hours", options->hours, "Save and stop after so many hours; default: at the run's end")
+      ->add_option("--hours", options->hours,
+                   "Save a checkpoint and stop after this many hours (default: at the run's end)")
       ->check(number_above_0(1e6));
   command
       ->add_option("--set", options->overrides,
-                   "Overrides a key of the run's recipe, such as run.threads=2; may be repeated")
+                   "Set a key of the run's recipe, such as run.threads=2; may be repeated")
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE");
   add_device_option(*command, options->device);
-  command->add_flag(
-      "--use-older-checkpoint", options->use_older,
-      "If the newest checkpoint is damaged, say so, rename it to NAME.damaged and resume from the "
-      "one before it; as run.use_older_checkpoint = true");
-  command->add_option("--stop-after", options->stop_after, "Save and stop after this step")
+  command->add_flag("--use-older-checkpoint", options->use_older,
+                    "If the newest checkpoint is damaged, report it, rename it to NAME.damaged and resume "
+                    "from the one before (as run.use_older_checkpoint = true)");
+  command->add_option("--stop-after", options->stop_after, "Save a checkpoint and stop after this step")
       ->check(positive_number);
   command->footer(
       "Examples:\n"

@@ -141,15 +141,15 @@ class RunData {
 CLI::Option* add_run_input_options(CLI::App& command, RunInput& input) {
   CLI::Option* paths = add_corpus_options(command, input.corpus, "--max-file-bytes");
   paths->description(
-      "Make tokenizer and shards of these folders or files, in OUTPUT/data, and train on them");
+      "Make a tokenizer and shards from these files or folders in OUTPUT/data, and train on them");
   command
-      .add_option(
-          "--vocabulary", input.vocabulary,
-          "Pieces of the tokenizer that is made, at most (default: as many as the recipe has room for)")
+      .add_option("--vocabulary", input.vocabulary,
+                  "Largest vocabulary of the new tokenizer (default: the recipe's)")
       ->needs(paths)
       ->check(positive_number);
   command
-      .add_option("--held-out", input.held_out, "Fraction of the documents of --input kept for validation")
+      .add_option("--held-out", input.held_out,
+                  "Keep this fraction of the documents of --input for validation")
       ->needs(paths)
       ->check(fraction_below_1)
       ->capture_default_str();

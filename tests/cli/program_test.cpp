@@ -76,7 +76,7 @@ TEST(Program, AWrongCommandLineIsAnswered) {
             "comera: error: --tokens: 9223372036854775808 is more than 1000000000; see --help\n");
   // A seed may be any that a recipe may have.
   const auto with_seed = [](const char* seed) {
-    return run({"fill", "/nonexistent", "--held-out", "/nonexistent", "--seed", seed}).err;
+    return run({"fill-mask", "/nonexistent", "--held-out", "/nonexistent", "--seed", seed}).err;
   };
   for (const char* seed : {"0", "1000000000000000001", "9223372036854775807"})
     EXPECT_THAT(with_seed(seed), testing::StartsWith("comera: error: /nonexistent: no such")) << seed;

@@ -221,7 +221,7 @@ def differences(program, folder, checkpoint, work):
     name = reference.config.architectures[0]
     if name.endswith(("ForMaskedLM", "ForPreTraining")):
         text = "a [MASK] bc"
-        code, said = run(program, "fill", checkpoint, text, "--top", len(PIECES), "--output", out, "--overwrite",
+        code, said = run(program, "fill-mask", checkpoint, text, "--top", len(PIECES), "--output", out, "--overwrite",
                          "--device", "cpu")
         assert code == 0, said
         ids, _hidden, logits = reference.of(text)

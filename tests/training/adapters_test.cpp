@@ -52,7 +52,7 @@ TEST_F(Adapters, AreMergedWhenTheRecipeSays) {
     EXPECT_NE(inspected.output.find(part), std::string::npos) << part << " in\n" << inspected.output;
 
   // What predicts has no adapters to train, nor parts to divide tokens into.
-  const ProgramResult filled = run_program({"fill", (folder() / "run").string(), "return [MASK]"});
+  const ProgramResult filled = run_program({"fill-mask", (folder() / "run").string(), "return [MASK]"});
   EXPECT_EQ(filled.code, 0) << filled.output;
 
   const std::vector<std::string> dense = {

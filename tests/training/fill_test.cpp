@@ -40,7 +40,7 @@ class Fill : public TrainingFixture {
   }
 
   static ProgramResult fill(const fs::path& model, std::vector<std::string> more) {
-    more.insert(more.begin(), {"fill", model.string()});
+    more.insert(more.begin(), {"fill-mask", model.string()});
     return run_program(more);
   }
 
@@ -180,7 +180,7 @@ TEST_F(Fill, TextsInBrackets) {
     std::vector<std::string> words = {"--top", "2"};
     if (separator) words.emplace_back("--");
     words.insert(words.end(), texts.begin(), texts.end());
-    std::vector<std::string> all = {"fill", run.string(), "--output", (folder() / "filled.jsonl").string(),
+    std::vector<std::string> all = {"fill-mask", run.string(), "--output", (folder() / "filled.jsonl").string(),
                                     "--overwrite"};
     all.insert(all.end(), words.begin(), words.end());
     const ProgramResult result = run_program(all);

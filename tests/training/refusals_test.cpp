@@ -88,7 +88,7 @@ TEST_F(Refusals, AModelThatIsNotFiniteIsOnlyLookedAt) {
   expect(
       run_program({"embed", broken, "--tokenizer", tokenizer, "--input", table, "--output", output("e.h5")}),
       1, parts);
-  expect(run_program({"fill", broken, "--tokenizer", tokenizer, "x [MASK]"}), 1, parts);
+  expect(run_program({"fill-mask", broken, "--tokenizer", tokenizer, "x [MASK]"}), 1, parts);
   expect(run_program({"compact", broken, "--output", output("c.h5")}), 1, parts);
   const std::vector<std::string> elsewhere = {"--from", broken, "--output", output("new")};
   expect(finetune({}, elsewhere), 1, parts);
@@ -117,7 +117,7 @@ TEST_F(Refusals, MomentsThatAreNotFiniteAreNotResumed) {
   ASSERT_EQ(pretrain({}, {"--stop-after", "2"}).code, 0);
   // Nor is what such a model would say of a mask.
   const std::string loud = with_number(checkpoint(2), "/model/head.norm.weight", 3e38F).string();
-  expect(run_program({"fill", loud, "--tokenizer", (corpus() / "tok.model").string(), "x [MASK]"}), 1,
+  expect(run_program({"fill-mask", loud, "--tokenizer", (corpus() / "tok.model").string(), "x [MASK]"}), 1,
          {"changed.h5", "'x [MASK]' is not finite, though its weights are"});
   const char* const tensor = "/optimizer/encoder.1.ffn.up.core.0/v";
   fs::rename(with_number(checkpoint(2), tensor, HUGE_VALF), checkpoint(2));
