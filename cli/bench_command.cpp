@@ -41,8 +41,7 @@ struct BenchOptions {
 std::string bench_recipe(BenchOptions& options) {
   const Recipe recipe = options.recipe.load_encoder();
   if (recipe.model.vocabulary == 0 && options.vocabulary == 0)
-    throw UsageError(
-        "the recipe takes its vocabulary from the tokenizer; say how large it is with --vocabulary N");
+    throw UsageError("the recipe takes its vocabulary from the tokenizer; give its size with --vocabulary N");
   options.step.config = encoder_config(recipe, options.vocabulary);
   if (!recipe.tensorized.enabled)
     throw UsageError(
@@ -186,7 +185,7 @@ std::pair<std::string, double> method_rate(const std::string& text) {
         fmt::format("--rate {}: give a method and its learning rate, such as galore=4e-3", text));
   const std::string name = text.substr(0, at);
   if (std::ranges::count(method_names(), name) == 0)
-    throw UsageError(fmt::format("--rate {}: '{}' is no method; there are {}", text, name,
+    throw UsageError(fmt::format("--rate {}: '{}' is not a method; choose from {}", text, name,
                                  fmt::join(method_names(), ", ")));
   return {name, rate};
 }
@@ -196,17 +195,16 @@ void learn(const MethodsLearningOptions& learning, StopSignals& signals) {
   if (learn_methods(learning))
     put("{}", report_learning(learning));
   else
-    put("stopped; the same command goes on where it was\n");
+    put("stopped; repeat the command to continue\n");
 }
 
 void bench_methods(MethodsOptions& options) {
   StopSignals signals;
   if ((options.learn > 0) == options.output.empty())
-    throw UsageError("--learn STEPS and --output DIRECTORY belong together: runs need a place");
+    throw UsageError("--learn STEPS and --output DIR belong together: give both or neither");
   const Recipe recipe = options.recipe.load_encoder();
   if (recipe.model.vocabulary == 0 && options.benchmark.vocabulary == 0)
-    throw UsageError(
-        "the recipe takes its vocabulary from the tokenizer; say how large it is with --vocabulary N");
+    throw UsageError("the recipe takes its vocabulary from the tokenizer; give its size with --vocabulary N");
   for (const std::string& rate : options.rates) {
     const auto [name, value] = method_rate(rate);
     options.methods.rates[name] = value;
@@ -310,14 +308,14 @@ void bench_lookup(LookupOptions& options) {
     const Recipe recipe = options.recipe.load_encoder();
     if (recipe.model.vocabulary == 0 && options.vocabulary == 0)
       throw UsageError(
-          "the recipe takes its vocabulary from the tokenizer; say how large it is with --vocabulary N");
+          "the recipe takes its vocabulary from the tokenizer; give its size with --vocabulary N");
     const EncoderConfig config = encoder_config(recipe, options.vocabulary);
     benchmark.rows = config.vocabulary, benchmark.width = config.hidden;
     shape = config.tensorized.embedding;
   }
   if (!shape)
     throw UsageError(options.rows > 0
-                         ? "such a table has no fewer numbers as a tensor-train matrix; lower --rank"
+                         ? "this table is not smaller as a tensor-train matrix; lower --rank"
                          : "the recipe's embedding is dense; give one with [tensorized.embedding]");
   benchmark.shape = *shape;
   if (!options.shard.empty()) {

@@ -58,7 +58,7 @@ void check_logs(const ClickDataOptions& options) {
           fmt::format("{}: is a folder; name the logs in it, in the order of time", log.string()));
     if (!std::filesystem::is_regular_file(log))
       throw UsageError(fmt::format(
-          "{}: is no regular file, and a log is read more than once; write it into a file", log.string()));
+          "{}: is not a regular file, but logs are read more than once; write it into a file", log.string()));
   }
 }
 
@@ -77,8 +77,9 @@ std::vector<std::int64_t> heights_of_tables(const ClickDataOptions& options, dat
   const std::size_t tables = data::columns_of(format).categories.size();
   if (options.heights.size() == 1) return std::vector<std::int64_t>(tables, options.heights.front());
   if (options.heights.size() != tables)
-    throw UsageError(fmt::format("--heights has {} numbers; a log of {} has {} tables: give as many, or one",
-                                 options.heights.size(), data::name_of(format), tables));
+    throw UsageError(
+        fmt::format("--heights has {} numbers; a log of {} has {} tables: give one number, or one per table",
+                    options.heights.size(), data::name_of(format), tables));
   return options.heights;
 }
 
@@ -114,7 +115,7 @@ void print_counts(const data::ClickBuildCounts& counts) {
 std::string described(const ClickDataOptions& options, const data::ClickEncoding& encoding) {
   if (!options.encoding.empty()) return fmt::format("ids are those of {}", options.encoding.string());
   if (!encoding.has_vocabulary()) return "ids are hashes of the values";
-  return fmt::format("a row for each value that came at least {} in training, and one for all others",
+  return fmt::format("a row for each value that occurs at least {} in training, and one for all others",
                      options.threshold == 1 ? "once" : fmt::format("{} times", options.threshold));
 }
 
@@ -129,7 +130,7 @@ void make_click_data(const ClickDataOptions& options) {
     encoding = data::ClickEncoding::hashed(format, heights_of_tables(options, format));
   if (!encoding && options.held_out == 1)
     throw UsageError(
-        "--held-out 1 leaves no rows to learn a vocabulary of; give the --encoding of earlier rows, or "
+        "--held-out 1 leaves no rows to build a vocabulary from; give the --encoding of earlier rows, or "
         "--heights");
   // Without labels, or with another header: now, not when the logs before it have been read.
   for (const std::filesystem::path& log : options.logs) data::ClickLog(log, format);

@@ -90,8 +90,7 @@ Split write_split(const data::SyntheticClicks& clicks, const data::ClickShardInf
 
 void make_synthetic_clicks(const ClickSyntheticOptions& options) {
   if (options.shape_rank > 0 && options.rows_of_tables != "tensor_train")
-    throw UsageError(
-        "--shape-rank cuts the ids of tensor-train tables; add --tables tensor_train, or leave it out");
+    throw UsageError("--shape-rank is for tensor-train tables; add --tables tensor_train, or omit it");
   check_shard_folder(options.output, options.overwrite);
   const data::SyntheticClicksOptions wanted = planted(options);
   const data::SyntheticClicks clicks(wanted);
@@ -113,8 +112,8 @@ void make_synthetic_clicks(const ClickSyntheticOptions& options) {
       100 * train.clicks / static_cast<double>(options.rows));
   put("validation        {} rows, {:.2f} % clicks\n", options.held_out, 100 * rate);
   const bool both = rate > 0 && rate < 1;
-  put("the known model itself has a log loss of {:.4f} on the validation rows{}, below which no learner "
-      "comes on average\n",
+  put("the known model has a log loss of {:.4f} on the validation rows{}; no trained model is better on "
+      "average\n",
       floor,
       both ? fmt::format(" ({:.4f} of guessing the click rate)",
                          floor / data::click_entropy(std::log(rate / (1 - rate))))

@@ -21,8 +21,7 @@ void train(const ClickTrainOptions& options, Communicator& communicator, StopSig
   Recipe recipe = load_training_recipe(options.training);
   if (!recipe.dlrm)
     throw UsageError(
-        fmt::format("{}: has no [dlrm], so that it is an encoder's recipe; comera pretrain and "
-                    "comera finetune are for those",
+        fmt::format("{}: has no [dlrm], so it is an encoder's recipe; use comera pretrain or comera finetune",
                     options.training.recipe.path().string()));
   if (!options.data.empty()) {
     recipe.data.train = options.data;
@@ -32,8 +31,7 @@ void train(const ClickTrainOptions& options, Communicator& communicator, StopSig
     if (has("validation"))
       recipe.data.validation = options.data;
     else if (has("train") && recipe.data.validation.empty())
-      say("note: {} has no held-out part, so that nothing is evaluated and no best model is kept\n",
-          options.data);
+      say("note: {} has no held-out part, so nothing is evaluated and no best model is kept\n", options.data);
   }
   run_training(recipe, training_options(options.training, communicator, signals), signals);
 }

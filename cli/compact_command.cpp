@@ -78,11 +78,11 @@ void print_totals(const DenseCompaction& done) {
   put("{:<18}{:>14.1f} s\n", "time", seconds);
   if (!missed.empty()) {
     const std::span<const std::string> first(missed.data(), std::min<std::size_t>(missed.size(), 3));
-    put("! the caps on the ranks kept {} of {} layers above the error allowed: {}{}\n", missed.size(),
+    put("! the rank limits kept {} of {} layers above the allowed error: {}{}\n", missed.size(),
         done.layers.size(), fmt::join(first, ", "), missed.size() > 3 ? ", …" : "");
   }
   if (done.after > done.before)
-    put("the tensor trains are larger than the matrices; allow a larger --error, or cap the ranks\n");
+    put("the tensor trains are larger than the matrices; raise --error, or limit the ranks\n");
 }
 
 void compact_from_dense(const CompactOptions& options) {
@@ -108,9 +108,8 @@ void compact_from_dense(const CompactOptions& options) {
   };
   const DenseCompaction done = compact_dense(dense, recipe, compaction, output);
   print_totals(done);
-  put("saved {}: weights only; the optimizer state of the dense model belongs to other parameters and is "
-      "left "
-      "out, so begin a new run with it\n",
+  put("saved {} without optimizer state, which belongs to the dense parameters; start a new run from it "
+      "(--from)\n",
       output.string());
 }
 
@@ -136,7 +135,8 @@ void compact_ranks(const CompactOptions& options) {
   if (compaction.nothing_dead()) {
     reader.verify();
     storage::copy_file_durably(source, output);
-    put("{}: no entry of its gates is 0, so that there is nothing to remove\nsaved {}, a copy\n",
+    put("{}: has no pruned ranks, so there is nothing to remove\n"
+        "saved {}, a copy\n",
         source.string(), output.string());
     return;
   }
@@ -156,7 +156,7 @@ void compact_ranks(const CompactOptions& options) {
 void compact(const CompactOptions& options) {
   if (options.checkpoint.empty() == options.from_dense.empty())
     throw UsageError(
-        "give one checkpoint: of a run that adapts ranks, or, with --from-dense, of a dense model");
+        "give one checkpoint: of a run that adapts ranks, or of a dense model with --from-dense");
   if (options.from_dense.empty())
     compact_ranks(options);
   else

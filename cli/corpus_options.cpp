@@ -120,11 +120,11 @@ namespace {
 // The options that change what is left out for a reason, or what else to do.
 const char* what_changes(const std::string& reason) {
   static const std::map<std::string, const char*> changes = {
-      {"other suffix", "name the file itself, or --text COLUMN for tables"},
-      {"hidden folder", "name it as --input"},
+      {"other suffix", "give the file itself, or --text COLUMN for tables"},
+      {"hidden folder", "give it as --input"},
       {"other language", "--languages"},
       {"too small", "--min-bytes"},
-      {"too large", "--max-bytes of 'data', --max-file-bytes of others"},
+      {"too large", "--max-bytes (comera data), --max-file-bytes (other commands)"},
       {"UTF-16", "convert it: iconv -f UTF-16 -t UTF-8"},
       {"invalid UTF-8", "convert it: iconv -f ENCODING -t UTF-8"},
       {"lone surrogate", "write whole characters"},
@@ -180,7 +180,7 @@ void print_account(const char* kept, std::int64_t documents, std::int64_t bytes,
 void print_corpus_counts(const data::CorpusCounts& counts) {
   print_account("kept", counts.documents, counts.bytes, counts.languages, "dropped", counts.dropped);
   for (const std::string& note : counts.notes) say("note: {}\n", note);
-  if (counts.more_notes > 0) say("note: {} more files had such faults\n", grouped(counts.more_notes));
+  if (counts.more_notes > 0) say("note: {} more files had such problems\n", grouped(counts.more_notes));
 }
 
 }  // namespace comera::cli

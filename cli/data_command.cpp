@@ -39,7 +39,7 @@ void make_data(const DataOptions& options) {
     put("wrote {}: the tokenizer of these shards (data.tokenizer)\n", written.string());
   }
   if (!options.corpus.held_out.empty() && counts.validation.documents == 0)
-    say("note: no document of --held-out-input is left, so that nothing is held out; name other folders\n");
+    say("note: no document of --held-out-input is left, so nothing is held out; give other folders\n");
 }
 
 }  // namespace

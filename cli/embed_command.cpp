@@ -72,8 +72,8 @@ void embed(const EmbedOptions& options) {
   if (task.text.size() > 2) throw UsageError("--text: give one or two columns");
   if (task.text.size() == 2 && loaded.model.config().pairs == PairEncoding::separate)
     throw UsageError(
-        fmt::format("{}: encodes each text of a pair by itself, so that a pair has no vector; give "
-                    "one column, for example --text {}",
+        fmt::format("{}: encodes each text of a pair separately, so a pair has no vector; give one column, "
+                    "for example --text {}",
                     options.inference.model.string(), task.text.front()));
   const MicroBatchCapacity capacity = inference_capacity(options.inference, loaded);
   const std::int64_t types = loaded.model.config().types;
@@ -95,7 +95,7 @@ void embed(const EmbedOptions& options) {
     write_hdf5(options.output.path, vectors, width, examples, options);
   else
     write_jsonl(options.output.path, vectors, width, examples);
-  put("{} vectors of {} numbers in {}\n", examples.count(), width, options.output.path.string());
+  put("wrote {} vectors of width {} to {}\n", examples.count(), width, options.output.path.string());
 }
 
 }  // namespace

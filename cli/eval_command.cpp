@@ -36,7 +36,7 @@ void check_recipe_path(const std::filesystem::path& path, const EvalOptions& opt
   std::error_code code;
   if (!std::filesystem::exists(path, code))
     throw UsageError(
-        fmt::format("{}: no such file or folder (from the recipe of {}); give {} if it lies elsewhere",
+        fmt::format("{}: no such file or folder (from the recipe of {}); give {} if it has moved",
                     path.string(), options.inference.model.string(), instead));
 }
 
@@ -47,7 +47,7 @@ void evaluate_task(const EvalOptions& options, LoadedModel& loaded) {
   TaskSection section = loaded.recipe.task;
   if (!options.input.empty()) section.validation = options.input;
   const std::vector<data::Task::Set> sets_to_score = task_of(section, TaskUse::inference).validation;
-  if (sets_to_score.empty()) throw UsageError("there is nothing to evaluate on: give --input FILE");
+  if (sets_to_score.empty()) throw UsageError("no data to evaluate on: give --input FILE");
   const MicroBatchCapacity capacity = inference_capacity(options.inference, loaded);
   const EncoderConfig& config = loaded.model.config();
   InferenceEngine engine(loaded.model, InferenceEngine::Output::predictions, loaded.processor);
@@ -73,7 +73,7 @@ void forget_missing_training_data(DataSection& data) {
   std::error_code code;
   const auto is_missing = [&](const std::string& folder) {
     const bool missing = !std::filesystem::exists(folder, code);
-    if (missing) say("{}: the training data are not there, so that no unigram baseline is known\n", folder);
+    if (missing) say("{}: the training data are missing, so the unigram baseline is unknown\n", folder);
     return missing;
   };
   if (data.sources.empty() && is_missing(data.train)) data.train.clear();
@@ -90,10 +90,10 @@ void evaluate_language_model(const EvalOptions& options, LoadedModel& loaded) {
   if (options.data.size() == 1) data.validation = options.data.front();
   if (options.data.size() > 1) {
     data.validation.clear(), data.sources.clear();
-    for (const std::string& folder : options.data) data.sources.push_back({.folder = folder});
+    for (const std::string& folder : options.data) data.sources.emplace_back().folder = folder;
   }
   if (data.validation.empty() && data.sources.empty())
-    throw UsageError("there is nothing to evaluate on: give --data FOLDER of shards");
+    throw UsageError("no data to evaluate on: give --data FOLDER of shards");
   if (options.data.empty()) {
     if (!data.validation.empty()) {
       check_recipe_path(data.validation, options, "--data FOLDER");

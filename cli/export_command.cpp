@@ -32,13 +32,12 @@ void export_model(const ExportCommandOptions& options) {
   const exchange::Exported exported = exchange::export_model(
       loaded, is_run ? options.model : std::filesystem::path(), options.folder, options.exported);
   if (exported.form == exchange::Form::comera)
-    put("{}: a model of type comera, which brings its own modelling file (trust_remote_code=True), since "
-        "{}\n",
+    put("{}: a model of type comera with its own modelling file (trust_remote_code=True), since {}\n",
         options.folder.string(), exported.reason);
   else
-    put("{}: a model of type {}, which transformers loads by itself\n", options.folder.string(),
+    put("{}: a model of type {}, which transformers loads directly\n", options.folder.string(),
         exchange::name_of(exported.form));
-  put("{} numbers; read back, its logits differ from the model's by at most {:.2g} (the largest is {:.3g})\n",
+  put("{} parameters; the exported model's logits differ by at most {:.2g} (the largest is {:.3g})\n",
       exported.parameters, exported.difference, exported.largest_logit);
   if (!exported.tokenizer_note.empty()) say("note: {}\n", exported.tokenizer_note);
 }

@@ -35,11 +35,9 @@ struct FillOptions {
     const int given = static_cast<int>(!texts.empty()) + static_cast<int>(!input.empty()) +
                       static_cast<int>(!held_out.empty());
     if (given == 0)
-      throw UsageError(
-          fmt::format("there is nothing to fill: give a TEXT with {}, --input FILE or --held-out "
-                      "FOLDER",
-                      data::MaskedText::mark));
-    if (given > 1) throw UsageError("TEXT, --input and --held-out are three ways to ask: give one of them");
+      throw UsageError(fmt::format("no texts to fill: give a TEXT with {}, --input FILE or --held-out FOLDER",
+                                   data::MaskedText::mark));
+    if (given > 1) throw UsageError("give only one of TEXT, --input and --held-out");
     if (output.path.empty()) return;
     output_format(output.path, {OutputFormat::jsonl});
     output.check(input);
@@ -90,7 +88,7 @@ void write(const std::vector<Question>& questions, const FillOptions& options, c
       lines += json_text(object) + "\n";
     }
   storage::write_file_durably(options.output.path, lines);
-  put("{} masks of {} texts are filled in {}\n", marks, questions.size(), options.output.path.string());
+  put("wrote {} predictions for {} texts to {}\n", marks, questions.size(), options.output.path.string());
 }
 
 void print(const std::vector<Question>& questions, const FillReport& report) {
@@ -117,9 +115,9 @@ void fill(const FillOptions& options) {
   options.check();
   const LoadedModel loaded = options.inference.load();
   if (loaded.model.config().head != HeadKind::mlm)
-    throw UsageError(fmt::format(
-        "{} is a fine-tuned model, which has lost the head that knows pieces; give the pretrained one",
-        options.inference.model.string()));
+    throw UsageError(
+        fmt::format("{} is a fine-tuned model without a masked-language head; give the pretrained model",
+                    options.inference.model.string()));
   const std::int64_t length = inference_capacity(options.inference, loaded).longest;
   const FillReport report(loaded.tokenizer);
   std::vector<Question> questions =

@@ -51,9 +51,8 @@ class GlueBenchmark {
     const std::vector<std::string> tasks = find_tasks();
     if (options_.from_mnli) require_mnli(tasks);
     if (storage::exists(options_.output / "checkpoints"))
-      throw UsageError(
-          fmt::format("--output {}: is a run's folder; choose another, which gets runs of its own",
-                      options_.output.string()));
+      throw UsageError(fmt::format("--output {}: is a run's folder; choose another folder, for several runs",
+                                   options_.output.string()));
     storage::create_directories_durably(options_.output);
     keep_origin();
     add_results_of_others(tasks);
@@ -62,7 +61,7 @@ class GlueBenchmark {
       for (std::int64_t seed = 1; seed <= options_.seeds; ++seed) {
         const Ended ended = run_once(task, seed);
         if (ended == Ended::stopped) {
-          put("{}stopped; the same command goes on\n", table_.text());
+          put("{}stopped; repeat the command to continue\n", table_.text());
           return;
         }
         is_new = is_new || ended == Ended::now;
@@ -100,8 +99,8 @@ class GlueBenchmark {
     }
     if (found.empty())
       throw UsageError(
-          fmt::format("{}: holds no task's files; give the folder that has MNLI, RTE and so on, each "
-                      "with train.tsv and dev.tsv",
+          fmt::format("{}: has no files of these tasks; give the folder with MNLI, RTE and so on, each with "
+                      "train.tsv and dev.tsv",
                       options_.data.string()));
     return found;
   }
@@ -117,8 +116,7 @@ class GlueBenchmark {
     for (std::int64_t seed = 1; seed <= options_.seeds; ++seed)
       if (!has_result(folder_of("mnli", seed)))
         throw UsageError(fmt::format(
-            "--from-mnli: {} is no finished run of MNLI; let --tasks have mnli too, with its files in "
-            "{}",
+            "--from-mnli: {} is not a finished run of MNLI; add mnli to --tasks, with its files in {}",
             folder_of("mnli", seed).string(), options_.data.string()));
   }
 
@@ -138,8 +136,8 @@ class GlueBenchmark {
                                            file.string() + ":");
     if (begun != nlohmann::json(now))
       throw UsageError(
-          fmt::format("{}: its runs began with another model than {} is now, or one with its weights and the "
-                      "other without; give another --output",
+          fmt::format("{}: its runs started from another model than {}, or with --scratch unlike this call; "
+                      "choose another --output",
                       options_.output.string(), checkpoint.string()));
   }
 
@@ -199,8 +197,8 @@ class GlueBenchmark {
       const TrainingOutcome outcome = run.run();
       if (!outcome.finished) return Ended::stopped;
       COMERA_CHECK(!outcome.best.empty(),
-                   "{}: has no best model, since no evaluation was finite; train it with "
-                   "lower rates (--set phase.0.learning_rate=…)",
+                   "{}: has no best model, since no evaluation was finite; train with lower rates (--set "
+                   "phase.0.learning_rate=…)",
                    command.output);
       result = score_run(task, seed, recipe, outcome);
       write_result(command.output, result);
@@ -268,12 +266,12 @@ class GlueBenchmark {
         const std::int64_t unread =
             write_submission(loaded, test, best.recipe.phases.at(0).length, folder / test.submission);
         if (unread > 0)
-          say("{}: {} rows cannot be read; they have the first label in {}\n", test.file.string(), unread,
+          say("{}: {} rows cannot be read; they get the first label in {}\n", test.file.string(), unread,
               test.submission);
         made[test.submission] = made_of(run, test.file);
         storage::write_file_durably(file, made.dump(2) + "\n");
       } catch (const Error& error) {
-        notes_.push_back(fmt::format("there are no predictions {}: {}", test.submission, error.what()));
+        notes_.push_back(fmt::format("no predictions {}: {}", test.submission, error.what()));
       }
   }
 
@@ -300,10 +298,10 @@ class GlueBenchmark {
 void glue(const GlueCommandOptions& options, Communicator& communicator, StopSignals& signals) {
   if (!communicator.alone())
     throw UsageError(
-        "comera glue runs in one process; fine-tune a task by itself with several (comera finetune)");
+        "comera glue runs in one process; to use several, fine-tune single tasks (comera finetune)");
   refuse_keys(options.recipe.overrides,
               {"task.name", "task.folder", "task.train", "task.validation", "run.seed", "run.output"},
-              "comera glue says it for each task and each seed; leave it out");
+              "comera glue sets it for each task and seed; omit it");
   GlueBenchmark(options, communicator, signals).run();
 }
 

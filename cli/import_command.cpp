@@ -41,7 +41,7 @@ void import_model(const ImportCommandOptions& options) {
   if (!imported.tokenizer.empty()) put("tokenizer\n{}", data::described(imported.tokenizer));
   if (!imported.labels.empty()) put("its classes: {}\n", fmt::join(imported.labels, ", "));
   if (!imported.fresh.empty())
-    put("its head has no {}: these begin at random\n", fmt::join(imported.fresh, ", "));
+    put("its head has no {}: these start from random values\n", fmt::join(imported.fresh, ", "));
 }
 
 }  // namespace

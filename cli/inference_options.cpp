@@ -48,11 +48,9 @@ MicroBatchCapacity inference_capacity(const InferenceOptions& options, const Loa
     if (options.length == 0) length = std::max(length, phase.length);
   const std::int64_t most = loaded.model.config().max_positions;
   if (length > most)
-    throw UsageError(
-        fmt::format("--length {} is longer than the model's max_positions = {}, and it has learned a row for "
-                    "each position; "
-                    "choose a shorter one",
-                    length, most));
+    throw UsageError(fmt::format(
+        "--length {} is more than the model's max_positions = {}, which limits learned positions; lower it",
+        length, most));
   tokens = std::max(tokens, length);
   return data::capacity_for(tokens, length, 0, loaded.model.config().vocabulary);
 }
@@ -61,8 +59,8 @@ namespace {
 
 [[noreturn]] void refuse_outputs(const std::filesystem::path& model, const std::string& of) {
   throw Error(
-      fmt::format("{}: what it computes for {} is not finite, though its weights are: it has diverged in "
-                  "training; take an older checkpoint, or train with a lower learning rate",
+      fmt::format("{}: its output for {} is not finite, because training has diverged; use an older "
+                  "checkpoint, or train with a lower learning rate",
                   model.string(), of));
 }
 
@@ -97,8 +95,8 @@ OutputFormat output_format(const std::filesystem::path& file, const std::vector<
     if (suffix == name) return format;
     suffixes.push_back(name);
   }
-  throw UsageError(fmt::format("--output {}: its name says the format and must end with {}", file.string(),
-                               fmt::join(suffixes, " or ")));
+  throw UsageError(fmt::format("--output {}: the name must end with {}, which selects the format",
+                               file.string(), fmt::join(suffixes, " or ")));
 }
 
 }  // namespace comera::cli

@@ -42,7 +42,7 @@ bool is_recipe(const std::string& subject) { return subject.ends_with(".toml"); 
 // Options that shape what is shown of one recipe or checkpoint, and of nothing else.
 void refuse_encoder_options(const InspectOptions& options, const std::string& what) {
   const auto refuse = [&](bool given, const char* name) {
-    if (given) throw UsageError(fmt::format("{} does not go with {}; leave one of them out", name, what));
+    if (given) throw UsageError(fmt::format("{} does not go with {}; omit one of them", name, what));
   };
   refuse(options.vocabulary > 0, "--vocabulary");
   refuse(options.plan, "--plan");
@@ -52,9 +52,9 @@ void refuse_encoder_options(const InspectOptions& options, const std::string& wh
 
 void refuse_model_options(const InspectOptions& options, const std::string& what) {
   if (!options.data.empty())
-    throw UsageError(fmt::format("--data does not go with {}; leave one of them out", what));
+    throw UsageError(fmt::format("--data does not go with {}; omit one of them", what));
   if (!options.overrides.empty())
-    throw UsageError(fmt::format("--set does not go with {}; leave one of them out", what));
+    throw UsageError(fmt::format("--set does not go with {}; omit one of them", what));
   refuse_encoder_options(options, what);
 }
 
@@ -62,16 +62,17 @@ void refuse_model_options(const InspectOptions& options, const std::string& what
 void warn_of_nonfinite(const CheckpointReader& checkpoint) {
   const std::vector<std::string> broken = nonfinite_tensors(checkpoint);
   if (broken.empty()) return;
-  put("this model is broken: {} of its tensors hold numbers that are not finite, first {}\n\n", broken.size(),
-      broken.front());
+  put("this model is broken: {} of its tensors hold values that are not finite, first {}\n"
+      "\n",
+      broken.size(), broken.front());
 }
 
 CheckpointRanks ranks_in(const std::string& subject) {
   if (is_recipe(subject))
-    throw UsageError(fmt::format(
-        "{} is a recipe, but only a checkpoint has ranks that training has changed; give a checkpoint (.h5) "
-        "or a run's folder",
-        subject));
+    throw UsageError(
+        fmt::format("{} is a recipe, but only checkpoints have ranks changed by training; give a checkpoint "
+                    "(.h5) or a run's folder",
+                    subject));
   return checkpoint_ranks(CheckpointReader(checkpoint_subject(subject, "a checkpoint (.h5)")));
 }
 
@@ -90,7 +91,7 @@ void compare(const InspectOptions& options) {
 
 void plot(const InspectOptions& options) {
   refuse_model_options(options, "--plot");
-  if (options.ranks) throw UsageError("--ranks does not go with --plot; leave one of them out");
+  if (options.ranks) throw UsageError("--ranks does not go with --plot; omit one of them");
   if (options.subjects.size() > 1)
     throw UsageError("--plot draws one run; give one run's folder, not two subjects");
   if (options.plot.extension() != ".svg")
@@ -100,7 +101,7 @@ void plot(const InspectOptions& options) {
   std::error_code none;
   if (!std::filesystem::is_directory(run, none))
     throw UsageError(
-        fmt::format("{} is no folder; --plot draws the metrics in a run's folder", run.string()));
+        fmt::format("{} is not a folder; --plot draws the metrics in a run's folder", run.string()));
   storage::write_file_durably(options.plot, svg_of(training_plot(run / "metrics.jsonl")));
   put("saved {}\n", options.plot.string());
 }
@@ -118,9 +119,8 @@ DlrmConfig click_model_of(const Recipe& recipe, const std::filesystem::path& sha
     DlrmConfig config = dlrm_config(recipe);
     if (!recipe.dlrm->numbers && !recipe.dlrm->bottom.empty())
       throw UsageError(
-          "dlrm.numbers is missing, so that nobody knows what the layers of dlrm.bottom read: give --data "
-          "FOLDER of "
-          "shards, or --set dlrm.numbers=13 (0 for a model without numbers)");
+          "dlrm.numbers is missing, so the input width of dlrm.bottom is unknown: give --data FOLDER of "
+          "shards, or --set dlrm.numbers=13 (0 for a model without dense features)");
     return config;
   }
   const bool trains = storage::exists(shards / data::shard_name("train", 0));
@@ -167,7 +167,7 @@ void inspect_model(const InspectOptions& options) {
     throw UsageError(fmt::format("--data is for recipes of click models, and {} is an encoder's", subject));
   if (recipe.model.vocabulary == 0 && vocabulary == 0)
     throw UsageError(fmt::format(
-        "{} takes its vocabulary from the tokenizer; say how large it is with --vocabulary N", subject));
+        "{} takes its vocabulary from the tokenizer; give its size with --vocabulary N", subject));
   if (checkpoint) warn_of_nonfinite(*checkpoint);
   const Model model(encoder_config(recipe, vocabulary), host_allocator(), false);
   if (checkpoint) check_parameters(*checkpoint, model.parameters());

@@ -29,7 +29,7 @@ void plan(const PlanOptions& options) {
   Recipe recipe = options.recipe.load_encoder();
   set_data(recipe, options.data);
   if (recipe.data.tokenizer.empty())
-    throw UsageError("the vocabulary follows from the tokenizer; give it with --tokenizer");
+    throw UsageError("the tokenizer decides the vocabulary; give it with --tokenizer");
   recipe.run.max_hours = options.hours;
   const data::Tokenizer tokenizer = load_tokenizer(recipe.data.tokenizer);
   check_plannable(recipe);
@@ -37,7 +37,8 @@ void plan(const PlanOptions& options) {
   Recipe smallest = recipe;
   set_size(smallest, {.layers = 1, .hidden = 128, .rank = 8}, tokenizer.vocabulary());
   const MaskedLanguageTask task(recipe.data, tokenizer, encoder_config(smallest, tokenizer.vocabulary()));
-  put("the best size of {} for {:g} hours, by what others have learnt and how long a step takes here\n\n",
+  put("the best size of {} for {:g} hours, from the results of other models and the time of a step here\n"
+      "\n",
       find_recipe(options.recipe.file).filename().string(), options.hours);
   put("{}", size_plan_header());
   const SizePlan sizes = plan_size(recipe, tokenizer.vocabulary(), [](const PlannedSize& size) {

@@ -44,12 +44,11 @@ Recipe recipe_of(const PretrainOptions& options) {
 
 void find_rate(const PretrainOptions& options, const Communicator& communicator, StopSignals& signals) {
   if (!communicator.alone())
-    throw UsageError("--find-rate runs in one process; the rates that it finds are those of several as well");
+    throw UsageError("--find-rate runs in one process; its rates hold for several as well");
   if (options.training.resume != "never" || options.training.use_older || options.training.stop_after > 0)
     throw UsageError(
-        "--find-rate begins from the start every time and saves nothing; leave --resume, "
-        "--use-older-checkpoint "
-        "and --stop-after out");
+        "--find-rate always starts from the beginning and saves nothing; omit --resume, "
+        "--use-older-checkpoint and --stop-after");
   if (!options.plot.empty()) {
     if (options.plot.extension() != ".svg")
       throw UsageError(

@@ -88,8 +88,8 @@ void refuse_processes(const std::string& command, int argc, const char* const* a
       asks("--help") || asks("-h") || asks("--version"))
     return;
   throw UsageError(
-      fmt::format("comera {} runs in one process, and mpirun or srun has started several; start it without "
-                  "them, or with one",
+      fmt::format("comera {} runs in one process, but mpirun or srun has started several; start it without "
+                  "them, or with one process",
                   command));
 }
 
@@ -108,8 +108,7 @@ std::string unexpected(const CLI::App& program) {
     called += (called.empty() ? "" : " ") + command->get_name();
   }
   const std::string word = without_marks(program.remaining(true).front());
-  if (!word.starts_with("-"))
-    return fmt::format("'{}' is one word more than {} takes; see --help", word, called);
+  if (!word.starts_with("-")) return fmt::format("unexpected argument '{}' for {}; see --help", word, called);
   std::vector<std::string> names;
   for (const CLI::Option* option : command->get_options())
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
@@ -187,16 +186,15 @@ int run_program(int argc, const char* const* argv) {
   } catch (const Error& error) {
     return fail(failure, error.what());
   } catch (const std::bad_alloc&) {
-    return fail(failure, "there is not enough memory; use smaller batches or a smaller model");
+    return fail(failure, "not enough memory; use smaller batches or a smaller model");
   } catch (const std::length_error&) {  // of a vector: more than any memory
-    return fail(failure, "there is not enough memory; use smaller batches or a smaller model");
+    return fail(failure, "not enough memory; use smaller batches or a smaller model");
   } catch (const std::filesystem::filesystem_error& error) {
     return fail(failure, fmt::format("{}: {}", error.path1().string(), error.code().message()));
   } catch (const std::system_error& error) {
-    return fail(failure,
-                fmt::format("the system refused what was asked for, such as another thread: {}; there may be "
-                            "too little memory or too many processes",
-                            error.code().message()));
+    return fail(failure, fmt::format("the system refused a request, such as a new thread: {}; there may be "
+                                     "too little memory or too many processes",
+                                     error.code().message()));
   } catch (const std::exception& error) {
     return fail(failure, sentence(fmt::format("unexpected: {}", error.what())));
   }

@@ -54,9 +54,8 @@ std::filesystem::path find_recipe(const std::string& given) {
 
 void refuse_click_model(const Recipe& recipe, const std::filesystem::path& file) {
   if (recipe.dlrm)
-    throw UsageError(
-        fmt::format("{}: has [dlrm], so that it is a click model's recipe; comera clicks train is for those",
-                    file.string()));
+    throw UsageError(fmt::format("{}: has [dlrm], so it is a click model's recipe; use comera clicks train",
+                                 file.string()));
 }
 
 Recipe RecipeOptions::load_encoder() const {

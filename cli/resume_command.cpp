@@ -33,19 +33,18 @@ struct ResumeOptions {
 Recipe recipe_to_resume(const ResumeOptions& options) {
   const std::filesystem::path run = options.run;
   std::error_code code;
-  refuse_keys(options.overrides, {"run.output"}, "the run stays in its folder; leave it out");
+  refuse_keys(options.overrides, {"run.output"}, "the run stays in its folder; omit it");
   if (!std::filesystem::is_directory(run, code))
-    throw UsageError(fmt::format("{}: no such run; give the folder that --output named", run.string()));
+    throw UsageError(fmt::format("{}: no such run; give the run's folder (its --output)", run.string()));
   std::optional<Recipe> own = recipe_of_run(run, options.overrides);
   // Somebody may have changed it, and must see that it is wrong: another is not taken in its place.
   if (own && storage::exists(run / "recipe.toml")) own = load_recipe(run / "recipe.toml", options.overrides);
   if (!own) {
     const bool is_prepared = std::filesystem::exists(run / "data" / "input.json", code);
-    throw UsageError(fmt::format("{}: {}", run.string(),
-                                 is_prepared
-                                     ? "has data, but no checkpoints yet: give the pretrain command that "
-                                       "made them once more"
-                                     : "is no run of comera: it has no checkpoints to go on from"));
+    throw UsageError(fmt::format(
+        "{}: {}", run.string(),
+        is_prepared ? "has data, but no checkpoints yet: repeat the pretrain command that made them"
+                    : "is not a run of comera: it has no checkpoints to resume from"));
   }
   Recipe recipe = *own;
   recipe.run.output = run.string();
@@ -63,11 +62,10 @@ void say_end(const TrainingRun& run, const ResumeOptions& options) {
   const double pace = reach_of_metrics(std::filesystem::path(options.run) / "metrics.jsonl").seconds_per_step;
   const double left = pace * place.work_left;
   if (left <= 0) return;
-  std::string text =
-      fmt::format("in phase '{}'; at the pace of the last steps the run takes another {}, until {}",
-                  place.phase, duration_text(left), clock_text(left));
+  std::string text = fmt::format("in phase '{}'; at the current speed the run takes another {}, until {}",
+                                 place.phase, duration_text(left), clock_text(left));
   if (options.hours > 0 && left > options.hours * 3600)
-    text += fmt::format("; --hours ends it before, {}", clock_text(options.hours * 3600));
+    text += fmt::format("; --hours ends it earlier, {}", clock_text(options.hours * 3600));
   say("{}\n", text);
 }
 

@@ -45,8 +45,8 @@ void print_held_out(const Evaluation& e) {
 // In a phase that compresses only what is as small as the target can be the best.
 void print_no_best(const TrainingRun& run) {
   if (run.recipe().phases.back().objective == PhaseObjective::compress)
-    put("best             none: no model that was evaluated was as small as the target; other commands take "
-        "the last checkpoint\n");
+    put("best             none: no evaluated model was as small as the target; other commands use the last "
+        "checkpoint\n");
 }
 
 void print_clicks(const TrainingRun& run, const TrainingOutcome& outcome) {
@@ -83,15 +83,17 @@ void print_costs(TrainingRun& run, const TrainingOutcome& outcome) {
   put("checkpoint       {:.1f} MiB with optimizer state\n", code ? 0 : mebibytes(static_cast<double>(bytes)));
   print_memory(run);
   if (outcome.skipped > 0)
-    put("skipped          {} of {} steps, which were not finite\n", outcome.skipped, outcome.step);
+    put("skipped          {} of {} steps as not finite\n", outcome.skipped, outcome.step);
   put("saved            {}\n", outcome.checkpoint.string());
 }
 
 void print_stopped(const TrainingRun& run, const TrainingOutcome& outcome) {
   const std::string skipped =
-      outcome.skipped > 0 ? fmt::format(", {} of them skipped, which were not finite", outcome.skipped) : "";
-  put("stopped at step {} of {}{}; saved in {}\ngo on with: comera resume {}\n", outcome.step,
-      run.total_steps(), skipped, outcome.checkpoint.string(), for_shell(run.recipe().run.output));
+      outcome.skipped > 0 ? fmt::format(", {} of them skipped as not finite", outcome.skipped) : "";
+  put("stopped at step {} of {}{}; saved in {}\n"
+      "continue with: comera resume {}\n",
+      outcome.step, run.total_steps(), skipped, outcome.checkpoint.string(),
+      for_shell(run.recipe().run.output));
 }
 
 // A run that goes on keeps the type that it has.
@@ -110,7 +112,7 @@ void run_training(const Recipe& recipe, const TrainingOptions& options, StopSign
   signals.begin();  // until here a signal just ends the program: nothing can be lost
   const bool first = options.communicator == nullptr || options.communicator->first();
   if (run.finished() && first)
-    put("this run is finished already; with --set {} it has more {} and goes on\n",
+    put("this run is already finished; give it more {1} with --set {0} to continue\n",
         recipe.run.max_hours ? fmt::format("run.max_hours=... (now {:g})", *recipe.run.max_hours)
                              : fmt::format("phase.{}.steps=...", recipe.phases.size() - 1),
         recipe.run.max_hours ? "time" : "steps");

@@ -78,7 +78,7 @@ std::optional<Origin> begun_with(const TrainingCommandOptions& options) {
   if (trained.checkpoint.empty() ||
       !(is_model_of(options.from, trained.checkpoint) || may_be_model_of(options.from, trained.checkpoint)))
     throw UsageError(fmt::format(
-        "the run in {} was begun with {}, not --from {}; leave it out or give another --output", run.string(),
+        "the run in {} was started from {}, not --from {}; omit it, or choose another --output", run.string(),
         trained.checkpoint.empty() ? "random weights" : trained.checkpoint.string(), options.from));
   std::error_code code;
   trained.tokenizer = run / "tokenizer.model";

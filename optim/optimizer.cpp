@@ -27,7 +27,8 @@ const char* name_of(GaloreProjection projection) {
 }
 
 RateGroup group_of(const ParameterInfo& parameter, const OptimizerOptions& options) {
-  COMERA_CHECK(parameter.role != ParameterRole::frozen, "{} is not trained and has no rate", parameter.name);
+  COMERA_CHECK(parameter.role != ParameterRole::frozen, "{} is not trained and has no learning rate",
+               parameter.name);
   if (parameter.embedding)
     return parameter.role == ParameterRole::core ? RateGroup::embedding : RateGroup::dense_table;
   const bool by_muon = options.kind == OptimizerKind::muon && parameter.matrix_rows > 0;
@@ -99,7 +100,7 @@ std::unique_ptr<Optimizer> make_optimizer(ParameterStore& store, const Optimizer
     case OptimizerKind::galore:
       return std::make_unique<GaloreOptimizer>(store, options, allocator);
   }
-  throw_error("an optimizer of no kind");
+  throw_error("unknown optimizer kind");
 }
 
 }  // namespace comera

@@ -27,17 +27,17 @@ void require_same_run(const CheckpointReader& reader, const Recipe& before, cons
   const std::string file = reader.path().string();
   // The position in the data is one in the order that follows from them.
   if (const auto weights = weights_of(before), now = weights_of(setup.recipe); weights != now)
-    throw UsageError(fmt::format(
-        "{} was trained with other sources or weights in [[data.source]]; go on with those, or begin "
-        "a new run from this checkpoint (--from)",
-        file));
+    throw UsageError(
+        fmt::format("{} was trained with other sources or weights in [[data.source]]; resume with those, or "
+                    "start a new run from this checkpoint (--from)",
+                    file));
   if (before.data.order != setup.recipe.data.order && reader.integer("/trainer", "step") > 0)
-    throw UsageError(fmt::format(
-        "{} was trained with another data.order, in which its place is one; go on with that, or begin a new "
-        "run from this checkpoint (--from)",
-        file));
+    throw UsageError(
+        fmt::format("{} was trained with another data.order; resume with that, or start a new run from this "
+                    "checkpoint (--from)",
+                    file));
   COMERA_CHECK(reader.text("/data", "fingerprint") == setup.task->fingerprint(),
-               "{} was trained on other data than {} now holds: resume with the same data", file,
+               "{} was trained on other data than {} holds now: resume with the same data", file,
                setup.task->source());
   // The best model so far was chosen by the held-out data, as the next one will be.
   const Attributes data = reader.attributes("/data");
@@ -45,44 +45,43 @@ void require_same_run(const CheckpointReader& reader, const Recipe& before, cons
   if (data.contains("held_out") && !held_out.empty() && reader.text("/data", "held_out") != held_out &&
       !reader.text("/data", "held_out").empty())
     throw UsageError(
-        fmt::format("{} was evaluated on other held-out data than are there now, by which its best model was "
-                    "chosen; resume "
-                    "with the same, or begin a new run from this checkpoint (--from)",
+        fmt::format("{} chose its best model on other held-out data; resume with those, or start a new run "
+                    "from this checkpoint (--from)",
                     file));
   const std::int64_t seed = reader.integer("/rng", "seed");
   COMERA_CHECK(seed == setup.recipe.run.seed, "{} was trained with run.seed = {}, but the recipe has {}",
                file, seed, setup.recipe.run.seed);
   if (before.lte != setup.recipe.lte)
     throw UsageError(fmt::format(
-        "{} was trained with another [lte], to whose merges its adapters belong; go on with that", file));
+        "{} was trained with another [lte], which its adapters depend on; resume with that", file));
   require_same_encoder(setup.recipe, reader);
   if (setup.recipe.run.max_hours && !before.run.max_hours && reader.integer("/trainer", "step") > 0)
     throw UsageError(
-        fmt::format("{} was trained without run.max_hours, so that nobody knows how long; leave it out, or "
-                    "begin a new run from this checkpoint (--from)",
+        fmt::format("{} was trained without run.max_hours, so its hours so far are unknown; remove "
+                    "run.max_hours, or start a new run from this checkpoint (--from)",
                     file));
   if (before.optim.kind != setup.recipe.optim.kind)
-    throw UsageError(fmt::format(
-        "{} was trained with another optim.name, to which its moments belong; go on with that, or begin a "
-        "new run from this checkpoint (run.initial_checkpoint, --from)",
-        file));
+    throw UsageError(
+        fmt::format("{} was trained with another optim.name, and its optimizer state belongs to that; resume "
+                    "with it, or start a new run from this checkpoint (run.initial_checkpoint, --from)",
+                    file));
 }
 
 // The place in the run that the recipe now describes is one that it has.
 void require_place(const RunParts& run, const Recipe& before, const std::string& file) {
   const RunState& state = run.state;
-  COMERA_CHECK(state.phase < run.plan.phases(), "{} stands in phase {}, but the recipe has {} phases", file,
+  COMERA_CHECK(state.phase < run.plan.phases(), "{} is in phase {}, but the recipe has {} phases", file,
                state.phase + 1, run.plan.phases());
   const std::int64_t steps = run.plan.steps(state.phase);
   COMERA_CHECK(state.phase_step <= steps,
-               "{} has done {} steps of phase {}, but the recipe now has only {}: give it at least as many",
+               "{} has done {} steps of phase {}, but the recipe now has only {}: give at least as many",
                file, state.phase_step, state.phase, steps);
   // A phase that has begun keeps its objective and its target.
   if (state.phase_step > 0 && state.phase_step < steps)
     require_same_stage(before.phases[state.phase], run.setup.recipe.phases[state.phase], state.phase, file);
   const std::int64_t stop_after = run.setup.options.stop_after;
   if (stop_after > 0 && state.step >= stop_after)
-    throw UsageError(fmt::format("{} has done {} steps already; give a later --stop-after than {}, or none",
+    throw UsageError(fmt::format("{} has already done {} steps; raise --stop-after above {}, or omit it",
                                  file, state.step, stop_after));
 }
 
@@ -144,17 +143,16 @@ DataPlace read_snapshot(const std::filesystem::path& checkpoint, const RunParts&
   for (std::int64_t phase = 0; phase < run.state.phase && phase < std::ssize(asked); ++phase)
     if (const auto steps = run.plan.steps(phase);
         steps != asked[static_cast<std::size_t>(phase)] && !run.plan.timed())
-      say(fmt::format("phase '{}' is over after {} steps: its new length has no effect",
+      say(fmt::format("phase '{}' ended after {} steps: its new length has no effect",
                       recipe.phases[static_cast<std::size_t>(phase)].name, steps));
   // The hours may be others now.
   run.plan.replan({run.state.phase, run.state.phase_step, run.state.seconds, run.state.phase_seconds});
   require_place(run, before, file);
   const std::string set = reader.text("/environment", "instruction_set"), own = instruction_set(run.setup);
   if (set != own)
-    say(fmt::format(
-        "{} was computed with {}, this run computes with {}: it goes on, but not to the same bits", file, set,
-        own));
-  say(fmt::format("going on from {}: step {} of {}", file, run.state.step, run.plan.total()));
+    say(fmt::format("{} was computed with {}, this run computes with {}: it continues, but not bit-exactly",
+                    file, set, own));
+  say(fmt::format("resuming from {}: step {} of {}", file, run.state.step, run.plan.total()));
   say_changes(before, recipe, say);
   return {.position = {.epoch = reader.integer("/data", "epoch"),
                        .cursor = reader.integer("/data", "cursor"),

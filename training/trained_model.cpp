@@ -17,10 +17,10 @@ namespace {
 std::filesystem::path checked_tokenizer(const TrainedModel& trained, const std::filesystem::path& given) {
   if (!given.empty()) return given;
   if (trained.tokenizer.empty())
-    throw UsageError(fmt::format(
-        "{}: it carries no tokenizer, as checkpoints of earlier versions, and there is no tokenizer.model in "
-        "its run's directory; give the one it was trained with: --tokenizer FILE",
-        trained.checkpoint.string()));
+    throw UsageError(
+        fmt::format("{}: carries no tokenizer (an earlier version wrote it), and its run's folder has no "
+                    "tokenizer.model; give its tokenizer with --tokenizer FILE",
+                    trained.checkpoint.string()));
   return trained.tokenizer;
 }
 
@@ -44,8 +44,7 @@ Recipe for_device(Recipe recipe, const std::vector<std::string>& overrides, cons
 Recipe of_encoder(Recipe recipe, const std::filesystem::path& checkpoint) {
   if (recipe.dlrm)
     throw UsageError(
-        fmt::format("{}: holds a click model; the commands for those are comera clicks train, eval and "
-                    "predict, and comera inspect",
+        fmt::format("{}: holds a click model; use comera clicks train, eval or predict, or comera inspect",
                     checkpoint.string()));
   return recipe;
 }
@@ -72,12 +71,12 @@ TrainedModel find_trained_model(const std::filesystem::path& path) {
       if (!found) throw UsageError(fmt::format("{}: holds no checkpoint", path.string()));
       trained.checkpoint = found->path;
       if (!found->missing.empty())
-        say("note: {} is missing, though it was saved; {} is taken\n", found->missing.string(),
+        say("note: {} was saved but is missing; {} is used\n", found->missing.string(),
             found->path.filename().string());
     }
   } else {
     if (!std::filesystem::exists(path, code))
-      throw UsageError(fmt::format("{}: no such checkpoint or run directory", path.string()));
+      throw UsageError(fmt::format("{}: no such checkpoint or run's folder", path.string()));
     trained.checkpoint = path;
   }
   const CheckpointReader reader(trained.checkpoint);

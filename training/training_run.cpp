@@ -117,8 +117,8 @@ void TrainingRun::open_phase() {
   if (place_) {
     const std::string from = checkpoints_.last().string();
     COMERA_CHECK(phase_->loader->samples_per_epoch() == place_->samples_per_epoch,
-                 "{} was made on {} samples, but {} now gives {} of length {}: resume with the same data and "
-                 "phase.{}.length",
+                 "{} was made with {} sequences, but {} now gives {} of length {}: resume with the same data "
+                 "and phase.{}.length",
                  from, place_->samples_per_epoch, setup_.task->source(), phase_->loader->samples_per_epoch(),
                  section().length, state_.phase);
     try {

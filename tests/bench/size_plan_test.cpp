@@ -83,7 +83,7 @@ TEST(SizePlan, ChoosesTheLeastLossOfAllWidthsAndRanks) {
     EXPECT_GE(plan.near_first, plan.first);
     EXPECT_LE(plan.least_loss, plan.most_loss);
     EXPECT_THAT(size_plan_advice(plan, 2048),
-                HasSubstr(fmt::format("advised: width {}, ranks {}", best.size.hidden, best.size.rank)));
+                HasSubstr(fmt::format("recommended: width {}, ranks {}", best.size.hidden, best.size.rank)));
   }
   EXPECT_GT(before, 10000000);
 }

@@ -23,10 +23,19 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-CommandText program_text() {
-  CLI::App program;
-  declare_program(program);
-  return command_text(program);
+const CommandText& program_text() {
+  static const CommandText text = [] {
+    CLI::App program;
+    declare_program(program);
+    return command_text(program);
+  }();
+  return text;
+}
+
+// Bytes that do not continue a character of UTF-8.
+std::size_t width_of(const std::string& line) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(line, [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
 }
 
 std::vector<std::string> lines_of(const std::string& text) {
@@ -62,7 +71,7 @@ TEST(Help, FitsTheTerminalWithoutBreakingWords) {
         // A word that is longer than a line, or the choices of an option.
         const bool unbroken =
             line.find("  ", line.find_first_not_of(' ')) == line.npos && line.starts_with(' ');
-        EXPECT_TRUE(line.size() <= columns || example || unbroken) << columns << ": " << line;
+        EXPECT_TRUE(width_of(line) <= columns || example || unbroken) << columns << ": " << line;
       }
       for (const auto* options : {&text.positionals, &text.options})
         for (const OptionText& option : *options)
