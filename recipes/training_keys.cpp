@@ -188,9 +188,8 @@ const std::vector<Key<RunSection>>& keys_of() {
             "keep a checkpoint for good, in `milestones/`, every this many steps; 0: off"),
       value("max_hours", &S::max_hours, above(0),
             "stop training after this many hours. Phases, learning rates and size targets then follow the "
-            "clock, and the phases' steps and tokens only divide the hours. Warm-up takes at most its share "
-            "of a phase's steps. Evaluations and checkpoints count, except at the very end; time while the "
-            "run is stopped does not"),
+            "clock; steps and tokens of the phases only divide the hours, and warm-up takes at most its "
+            "share of a phase. Evaluations and checkpoints count, except at the very end; pauses do not"),
   };
   return keys;
 }
@@ -247,11 +246,10 @@ const std::vector<Key<PhaseSection>>& keys_of() {
             "applies to held-out data)"),
       value("steps", &S::steps, count(1), "optimizer steps; give either `steps` or `epochs`"),
       value("epochs", &S::epochs, above(0), "passes over the training shards"),
-      required(value(
-          "learning_rate", &S::learning_rate, at_least(0),
-          "highest learning rate: one for all parameters, or one per kind. `embedding`: cores of the token "
-          "embedding (default: `cores`) and tables of a click model (default of dense tables: `other`). With "
-          "`muon`, `cores` applies to the matrices of linear layers, including dense ones")),
+      required(value("learning_rate", &S::learning_rate, at_least(0),
+                     "highest learning rate: one for all parameters, or one per kind. `embedding`: the token "
+                     "embedding's cores (default: `cores`) and a click model's tables (default if dense: "
+                     "`other`). With `muon`, `cores` includes dense linear layers")),
       value("schedule", &S::schedule, "decay of the learning rate after the warm-up"),
       value("power", &S::power, above(0), "power of the `polynomial` schedule"),
       value("warmup_steps", &S::warmup_steps, count(0),

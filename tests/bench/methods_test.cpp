@@ -119,7 +119,7 @@ TEST_F(Methods, LearnAsRunsOfTheirOwn) {
   MethodsLearningOptions longer = options;
   longer.steps = 7;
   EXPECT_THAT([&] { check_learning(longer); },
-              testing::ThrowsMessage<UsageError>(HasSubstr("begun with other settings")));
+              testing::ThrowsMessage<UsageError>(HasSubstr("started with other settings")));
   const std::string text = report_learning(options);
   EXPECT_THAT(text, testing::AllOf(HasSubstr("tensor_trains"), HasSubstr("galore")));
   const nlohmann::json json = nlohmann::json::parse(std::ifstream(folder() / "learn/learning.json"));

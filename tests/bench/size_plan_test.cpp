@@ -93,7 +93,7 @@ TEST(SizePlan, HoursThatTeachNothingAreNamed) {
   for (const double hours : {1e-6, 1.0, 8.0}) {
     const SizePlan plan = choose_size(6, [&](const ModelSize& size) { return of_machine(size, hours); });
     EXPECT_THAT(hours_note(plan, hours, 16384),
-                testing::ContainsRegex(hours < 0.1 ? "give more hours" : "^$"));
+                testing::ContainsRegex(hours < 0.1 ? "plan more hours" : "^$"));
   }
 }
 
@@ -114,7 +114,7 @@ TEST(SizePlan, SaysWhatTheLawDoesNotKnow) {
   EXPECT_THAT(size_plan_advice(known, 2048), testing::Not(HasSubstr("note:")));
   EXPECT_THAT(size_plan_advice(known, 4096), HasSubstr("steps of 2,048 tokens; this recipe's have 4,096"));
   const SizePlan large = choose_size(6, [&](const ModelSize& size) { return of_machine(size, 1000); });
-  EXPECT_THAT(size_plan_advice(large, 2048), HasSubstr("outside, where it may be far off"));
+  EXPECT_THAT(size_plan_advice(large, 2048), HasSubstr("outside of that it may be far off"));
 }
 
 // A size that does not fit ends the search, and what was found before is advised.

@@ -57,7 +57,7 @@ TEST_F(ClicksRun, TrainRefusesInOneSentence) {
   folder_.write("encoder.toml", test::ranked_recipe());
   fs::create_directories(folder_ / "empty");
   refuses("train $D/encoder.toml --data $D/shards --output $D/x", 2,
-          HasSubstr("encoder.toml: has no [dlrm], so that it is an encoder's recipe"));
+          HasSubstr("encoder.toml: has no [dlrm], so it is an encoder's recipe"));
   refuses("train $R --data $D/none --output $D/x", 1, HasSubstr("none"));
   refuses("train $R --data $D/empty --output $D/x", 1, HasSubstr("empty: holds no shards of clicks; make"));
   refuses("train $R --output $D/x", 2,
@@ -85,7 +85,8 @@ TEST_F(ClicksRun, AMissedTargetIsSaid) {
   const std::string late =
       "train $R $TINY --data $D/shards --set phase.0.objective=compress "
       "--set phase.0.adaptation.target_ratio=0.5 ";
-  EXPECT_THAT(clicks(late + "--output $D/run").output, HasSubstr("best             none: no model that was"));
+  EXPECT_THAT(clicks(late + "--output $D/run").output,
+              HasSubstr("best             none: no evaluated model was"));
   EXPECT_FALSE(fs::exists(folder_ / "run/best.h5"));
   const Ended dense = clicks(late + "--output $D/dense --set tensorized.enabled=false");
   EXPECT_THAT(dense.errors + dense.output, HasSubstr("phase.0.objective has no effect: with tensorized"));

@@ -251,7 +251,7 @@ TEST_F(Careless, ACheckpointOfAnotherModel) {
   for (const char* key : {"heads=1", "norm='pre'", "positions='relative'", "rotary_theta=100.0"}) {
     const std::string change = fmt::format("model.{}", key);
     const std::vector<std::string> complaint = {change.substr(0, change.find('=')),
-                                                "use the recipe that it was made with"};
+                                                "use the recipe of that run"};
     expect(pretrain({"--resume", "auto", "--set", change}), 2, complaint);
     expect(pretrain({"--from", (folder() / "run").string(), "--output", (folder() / "other").string(),
                      "--set", change}),

@@ -187,9 +187,9 @@ TEST_F(Sources, WhatIsTrainedOnIsNotHeldOut) {
   const std::string rows = (folder() / "rows").string();
   const std::string of_rows = fmt::format("data.source=[{{folder='{}'}}]", rows);
   EXPECT_THAT(refusal({"data.train=''", "data.validation=''", of_rows}),
-              testing::HasSubstr("the held-out data are the training data"));
+              testing::HasSubstr("the held-out data equal the training data"));
   EXPECT_THAT(refusal({"data.train=''", "data.validation=" + rows, of_rows}),
-              testing::HasSubstr("the held-out data are the training data"));
+              testing::HasSubstr("the held-out data equal the training data"));
 }
 
 TEST_F(Sources, ThoseWithoutAHeldOutPartAreTrainedOn) {
@@ -395,7 +395,7 @@ TEST_F(DataKinds, WhatDoesNotGoTogetherIsRefused) {
     return std::string();
   };
   write_rows("a.hdf5", 50, 1);
-  EXPECT_THAT(refusal(on_rows("file")), testing::HasSubstr("the held-out data are the training data"));
+  EXPECT_THAT(refusal(on_rows("file")), testing::HasSubstr("the held-out data equal the training data"));
   EXPECT_THAT(refusal(on_rows("file"), "data.whole_word_masking=true"),
               testing::HasSubstr("set data.targets to \"dynamic\""));
   EXPECT_THAT(refusal(on_rows("file"), "data.targets=always"), testing::HasSubstr("data.targets"));

@@ -272,7 +272,7 @@ TEST_F(GlueCommand, ATestSetThatCannotBeReadIsNamedAndTheRestGoesOn) {
   std::ofstream(test) << "index\tother\n0\tx\n";
   const ProgramResult result = run_program(arguments("out", {}, "1"));
   EXPECT_EQ(result.code, 0) << result.output;
-  EXPECT_THAT(result.output, HasSubstr("note: there are no predictions STS-B.tsv: "));
+  EXPECT_THAT(result.output, HasSubstr("note: no predictions STS-B.tsv: "));
   EXPECT_EQ(results("out")["tasks"].size(), 2U);
   // Predictions that are there already are not made again.
   const fs::path made = folder() / "out/submission/RTE.tsv";

@@ -61,9 +61,9 @@ TEST(RankAgreement, TheRankAndTheFileAreNamed) {
   EXPECT_EQ(said({train, more}, {train}),
             "process 1 has no shards/train-00001.h5 (data.train), which process 0 has" + give);
   EXPECT_EQ(said({train}, {train, more}),
-            "process 1 has shards/train-00001.h5 (data.train), which process 0 has not" + give);
+            "process 1 has shards/train-00001.h5 (data.train), which process 0 does not have" + give);
   EXPECT_EQ(said({train, more}, {more, train}),
-            "process 1 has the files in another order than process 0" + give);
+            "process 1 lists the files in another order than process 0" + give);
 }
 
 TEST(RankAgreement, ADifferenceIsAMistakeOfUseButForModels) {

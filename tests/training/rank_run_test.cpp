@@ -202,7 +202,7 @@ TEST_F(RankRun, TargetsThatCannotBeAreRefused) {
                 HasSubstr("the smallest possible model has")));
   refuses({}, "target_size=1kB", HasSubstr("the smallest possible model has"));
   refuses({}, "target_size=99MB", HasSubstr("is not smaller than the model"));
-  refuses({}, "target_size=large", HasSubstr("is no size"));
+  refuses({}, "target_size=large", HasSubstr("is not a size"));
   refuses({"phase.1.adaptation.target_size=9MB"}, "target_ratio=0.5", HasSubstr("exactly one"));
   refuses({"phase.0.adaptation.target_ratio=0.5"}, "target_ratio=0.5",
           HasSubstr("is only for phases with objective = \"compress\""));

@@ -80,7 +80,7 @@ TEST_F(ReportCommand, SaysWhatIsMissing) {
   EXPECT_EQ(run_program({"report", in("run"), "--output", in("s.html")}).code, 0);
   expect(run_program({"report", in("gone"), "--output", in("t.html")}), 2, {"no such folder"});
   fs::create_directory(in("empty"));
-  expect(run_program({"report", in("empty"), "--output", in("t.html")}), 2, {"is no run of comera"});
+  expect(run_program({"report", in("empty"), "--output", in("t.html")}), 2, {"is not a run of comera"});
   expect(run_program({"report", in("run")}), 2, {"--output report.html, --tensorboard DIR"});
   EXPECT_FALSE(fs::exists(in("t.html")));
 }

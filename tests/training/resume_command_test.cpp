@@ -103,7 +103,7 @@ TEST_F(ResumeCommand, AnOlderCheckpointIfTheRecipeAllowsIt) {
 TEST_F(ResumeCommand, WhatIsNoRunIsRefused) {
   expect(resume(folder() / "nothing"), 2, {"nothing: no such run", "--output"});
   fs::create_directory(folder() / "empty");
-  expect(resume(folder() / "empty"), 2, {"empty: is no run of comera"});
+  expect(resume(folder() / "empty"), 2, {"empty: is not a run of comera"});
   const fs::path run = stopped("run", 2);
   expect(resume(run, {"--set", "run.treads=1"}), 2, {"run.treads"});
   expect(resume(run, {"--set", "run.output=elsewhere"}), 2,
