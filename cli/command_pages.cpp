@@ -86,7 +86,7 @@ std::string roff_syntax(const OptionText& option) {
   for (const std::string& name : option.names)
     text += fmt::format("{}\\fB{}\\fR", text.empty() ? "" : ", ", roff(name));
   if (!option.value.empty() && !option.positional) text += fmt::format(" \\fI{}\\fR", roff(option.value));
-  return text + (option.several ? " ..." : "");
+  return text + (option.several && !option.value.ends_with("...") ? " ..." : "");
 }
 
 std::string roff_entry(const std::string& name, const std::string& text) {

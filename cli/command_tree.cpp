@@ -73,7 +73,7 @@ void list_commands(const CommandText& command, std::vector<const CommandText*>& 
 std::string OptionText::syntax() const {
   std::string text = fmt::format("{}", fmt::join(names, ", "));
   if (!value.empty()) text += " " + value;
-  return text + (several ? " ..." : "");
+  return text + (several && !value.ends_with("...") ? " ..." : "");
 }
 
 OptionText option_text(const CLI::Option& option) {
