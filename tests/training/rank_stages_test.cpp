@@ -100,7 +100,7 @@ TEST_F(RankStagesTest, ATargetOutOfReachIsRefusedBeforeAnythingIsTrained) {
   StepEngine& engine = make_engine();
   EXPECT_THAT(
       [&] { RankStages(recipe_, form()).begin(engine.model(), {}); },
-      testing::ThrowsMessage<UsageError>(HasSubstr("phase.2.adaptation.target_ratio = 1e-06 asks for")));
+      testing::ThrowsMessage<UsageError>(HasSubstr("phase.2.adaptation.target_ratio = 1e-06 needs")));
   recipe_.phases[2].adaptation->target_ratio = 1;
   recipe_.phases[2].adaptation->target_of = TargetBase::initial;
   EXPECT_THAT([&] { RankStages(recipe_, form()).begin(engine.model(), {}); },
