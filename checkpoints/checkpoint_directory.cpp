@@ -47,10 +47,9 @@ bool is_whole(const std::filesystem::path& file) {
 std::string advice(const std::filesystem::path& directory, const std::vector<std::int64_t>& steps,
                    ResumeMode mode) {
   if (steps.size() < 2)
-    return mode == ResumeMode::newest ? "; there is no older one: begin the run anew with another --output"
+    return mode == ResumeMode::newest ? "; there is no older one: start the run again with another --output"
                                       : "; there is no older one";
-  if (mode == ResumeMode::newest)
-    return ", and the one before it only when asked for (--use-older-checkpoint)";
+  if (mode == ResumeMode::newest) return "; --use-older-checkpoint resumes from the one before";
   for (auto step = steps.rbegin() + 1; step != steps.rend(); ++step)
     if (const std::filesystem::path file = directory / name_of_step(*step); is_whole(file))
       return fmt::format("; name an older one instead: {}", file.string());

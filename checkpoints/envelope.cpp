@@ -110,7 +110,7 @@ std::vector<TensorRecord> open_sealed(const std::filesystem::path& path) {
   std::vector<TensorRecord> tensors = parse_manifest(text, structure);
   // Rewriting it must give the same bytes.
   if (to_text(tensors, structure) != text || !lie_in_order(tensors, place.offset))
-    storage::refuse(path, kind, "is damaged: its manifest makes no sense");
+    storage::refuse(path, kind, "is damaged: its manifest is invalid");
   if (structure_checksum(file, tensors, place.offset) != structure)
     storage::refuse(path, kind, "is damaged: the checksum of its names, shapes and attributes is wrong");
   return tensors;

@@ -27,10 +27,10 @@ void load(const CheckpointReader& reader, const std::string& path, const Paramet
           const Tensor& tensor) {
   HostCopy copy(store.allocator(), tensor);
   reader.read(path, copy.tensor());
-  COMERA_CHECK(all_finite(copy.tensor()),
-               "{}: '{}' holds numbers that are not finite, so that nothing can be computed with it; take an "
-               "older checkpoint of its run",
-               reader.path().string(), path);
+  COMERA_CHECK(
+      all_finite(copy.tensor()),
+      "{}: '{}' holds values that are not finite and cannot be used; use an older checkpoint of its run",
+      reader.path().string(), path);
   copy.write();
 }
 
@@ -66,9 +66,8 @@ bool is_adapter(const ParameterStore& store, ParameterId id) {
 std::vector<ParameterId> matching(const CheckpointReader& reader, const ParameterStore& store, bool new_run) {
   const std::string file = reader.path().string();
   const std::string_view other = new_run ? "holds another model" : "is a checkpoint of another model";
-  const std::string_view advice = new_run
-                                      ? "take [model] and [tensorized] from the recipe that it was made with"
-                                      : "use the recipe that it was made with";
+  const std::string_view advice =
+      new_run ? "take [model] and [tensorized] from the recipe of its run" : "use the recipe of that run";
   std::vector<ParameterId> found;
   for (ParameterId id = 0; id < store.size(); ++id) {
     const ParameterInfo& info = store.info(id);
@@ -80,7 +79,7 @@ std::vector<ParameterId> matching(const CheckpointReader& reader, const Paramete
     const CheckpointTensor& saved = reader.tensor(path_of(info));
     COMERA_CHECK(same, "{} {}: its {} is ({}), the recipe's is {}; {}", file, other, info.name,
                  fmt::join(saved.shape, ", "), info.shape.text(), advice);
-    COMERA_CHECK(saved.dtype == store.dtype(), "{} holds {} numbers, but the recipe computes in {}", file,
+    COMERA_CHECK(saved.dtype == store.dtype(), "{} holds {} values, but the recipe computes in {}", file,
                  name_of(saved.dtype), name_of(store.dtype()));
     found.push_back(id);
   }
@@ -112,11 +111,10 @@ void require_merged_adapters(const CheckpointReader& reader, std::string_view ot
     const std::size_t at = tensor.path.rfind(".lora_");
     if (at == std::string::npos || !tensor.path.starts_with("/model/")) continue;
     const std::string merged = tensor.path.substr(0, at) + ".merged_" + tensor.path.substr(at + 6);
-    COMERA_CHECK(
-        reader.has_tensor(merged) && values(tensor.path) == values(merged),
-        "{} was saved between two merges of [lte], so that {} what its adapters have learnt since; take a "
-        "checkpoint of a step that is a multiple of lte.merge_steps",
-        reader.path().string(), otherwise);
+    COMERA_CHECK(reader.has_tensor(merged) && values(tensor.path) == values(merged),
+                 "{} was saved between two merges of [lte], so {} what its adapters have learned since; use "
+                 "a checkpoint of a step that is a multiple of lte.merge_steps",
+                 reader.path().string(), otherwise);
   }
 }
 
@@ -197,11 +195,10 @@ void save_optimizer(CheckpointWriter& writer, const ParameterStore& store,
 void load_optimizer(const CheckpointReader& reader, const ParameterStore& store,
                     const std::vector<ParameterState>& states) {
   const auto is_state = [](const CheckpointTensor& tensor) { return tensor.path.starts_with("/optimizer/"); };
-  COMERA_CHECK(
-      std::ranges::any_of(reader.tensors(), is_state),
-      "{} has weights but no optimizer state, so that no run can be resumed from it; begin a new one "
-      "with its weights",
-      reader.path().string());
+  COMERA_CHECK(std::ranges::any_of(reader.tensors(), is_state),
+               "{} has weights but no optimizer state, so no run can resume from it; start a new run with "
+               "its weights (--from)",
+               reader.path().string());
   const auto is_there = [&](const ParameterState& state) {
     const std::string path = path_of(store, state);
     return std::ranges::any_of(reader.tensors(),

@@ -92,8 +92,8 @@ LayerRanks live_ranks(const CheckpointReader& reader) {
       const std::string gate = fmt::format("/model/{}.gate.{}", layer, bond);
       const CheckpointTensor& tensor = reader.tensor(gate);
       COMERA_CHECK(tensor.shape == std::vector{bonds[bond]},
-                   "{}: '{}' should have {} entries, as many as its cores' rank", reader.path().string(),
-                   gate, bonds[bond]);
+                   "{}: '{}' should have {} entries, the rank of its cores", reader.path().string(), gate,
+                   bonds[bond]);
       bonds[bond] =
           tensor.dtype == DType::float64 ? nonzero_in<double>(reader, gate) : nonzero_in<float>(reader, gate);
     }

@@ -15,7 +15,7 @@ std::filesystem::path checkpoint_subject(const std::filesystem::path& subject, c
     throw UsageError(fmt::format("{} is a folder without checkpoints; give {} or a run's folder",
                                  subject.string(), instead));
   if (!found->missing.empty())
-    log_info("note: {} is missing, though it was saved; {} is taken\n", found->missing.string(),
+    log_info("note: {} was saved but is missing; {} is used\n", found->missing.string(),
              found->path.filename().string());
   return found->path;
 }

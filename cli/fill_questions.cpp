@@ -33,7 +33,7 @@ std::vector<Question> hidden_pieces(const HiddenPieces& wanted, const LoadedMode
                          .types = sample.type_ids,
                          .truth = hidden->truth});
   }
-  COMERA_CHECK(!questions.empty(), "{}: its held-out sequences have no piece that could be hidden",
+  COMERA_CHECK(!questions.empty(), "{}: its held-out sequences have no piece to hide",
                wanted.folder.string());
   if (std::ssize(questions) < wanted.examples)
     log_info("{}: only {} held-out sequences of up to {} tokens have a piece to hide\n",
@@ -49,7 +49,7 @@ std::string shortened_text(const std::string& text) {
 
 void check_text(const Question& question, const LoadedModel& loaded, std::int64_t length) {
   if (question.text.positions.empty())
-    throw UnfitText(fmt::format("{} has no {}: write it where a piece is to be found", question.place,
+    throw UnfitText(fmt::format("{} has no {}: put it where a piece is to be predicted", question.place,
                                 data::MaskedText::mark));
   const auto tokens = static_cast<std::int64_t>(question.text.ids.size());
   if (tokens <= length) return;

@@ -41,7 +41,7 @@ void check_files(const InferenceOptions& options, const TaskSection& section) {
     for (const std::string& name : *files)
       if (is_set(options, key) && !std::filesystem::exists(name, code))
         throw UsageError(fmt::format(
-            "--set {} = {}: no such file; this command does not read it: leave it out", key, name));
+            "--set {} = {}: no such file, and this command does not read it; omit it", key, name));
 }
 
 std::string find_label(const data::Task& task, const std::filesystem::path& file,
@@ -51,25 +51,24 @@ std::string find_label(const data::Task& task, const std::filesystem::path& file
     if (is_among(name, columns) && (task.kind == data::TaskKind::regression || name == std::string("label")))
       found.emplace_back(name);
   if (found.size() == 1) {
-    log_info("{}: column '{}' is taken as the label\n", file.string(), found[0]);
+    log_info("{}: using column '{}' as the label\n", file.string(), found[0]);
     return found[0];
   }
-  throw UsageError(
-      fmt::format("{}: has the columns {}, and neither the model nor --set says which is the label; give it: "
-                  "--set task.label=COLUMN",
-                  file.string(), fmt::join(columns, ", ")));
+  throw UsageError(fmt::format(
+      "{}: has the columns {}, and neither the model nor --set names the label; give --set task.label=COLUMN",
+      file.string(), fmt::join(columns, ", ")));
 }
 
 std::vector<std::string> find_text(const data::Task& task, const std::filesystem::path& file,
                                    std::vector<std::string> columns) {
   std::erase(columns, task.label);
   if (columns.size() == 1) {
-    log_info("{}: column '{}' is taken as the text\n", file.string(), columns[0]);
+    log_info("{}: using column '{}' as the text\n", file.string(), columns[0]);
     return columns;
   }
   throw UsageError(fmt::format(
-      "{}: has the columns {}, and neither the model nor --set says which one or two it reads; "
-      "give them: --set 'task.text=[\"{}\"]'",
+      "{}: has the columns {}, and neither the model nor --set names the text columns; give --set "
+      "'task.text=[\"{}\"]'",
       file.string(), fmt::join(columns, ", "),
       columns.empty()
           ? "COLUMN"
@@ -88,15 +87,14 @@ data::Task task_for(const InferenceOptions& options, const LoadedModel& loaded,
   if (!task.text.empty() && !label_is_set && (!labels || !task.label.empty())) return task;
   // The file is read twice, which is impossible for a pipe.
   if (std::error_code code; !std::filesystem::is_regular_file(file, code))
-    throw UsageError(fmt::format(
-        "{}: is no regular file, so that its columns must be named: --set 'task.text=[\"COLUMN\"]'{}",
-        file.string(), labels ? " and --set task.label=COLUMN" : ""));
+    throw UsageError(
+        fmt::format("{}: is not a regular file, so name its columns: --set 'task.text=[\"COLUMN\"]'{}",
+                    file.string(), labels ? " and --set task.label=COLUMN" : ""));
   const std::vector<std::string> columns = columns_of(task, file);
   if (label_is_set && !is_among(task.label, columns))
-    throw UsageError(
-        fmt::format("--set task.label = {}: {} has no such column (it has {}), and labels are not read here; "
-                    "leave it out",
-                    task.label, file.string(), fmt::join(columns, ", ")));
+    throw UsageError(fmt::format(
+        "--set task.label = {}: {} has no such column (it has {}), and labels are not read here; omit it",
+        task.label, file.string(), fmt::join(columns, ", ")));
   if (labels && task.label.empty()) task.label = find_label(task, file, columns);
   if (task.text.empty()) task.text = find_text(task, file, columns);
   return task;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <memory>
 #include <new>
 #include <sstream>
 #include <stdexcept>
@@ -15,6 +16,7 @@
 #include "cli/commands/commands.h"
 #include "cli/options/arguments.h"
 #include "cli/options/old_names.h"
+#include "cli/pages/help_format.h"
 #include "cli/process.h"
 #include "distributed/launcher.h"
 #include "kernels/core/console.h"
@@ -49,6 +51,8 @@ void add_commands(CLI::App& program) {
   add_compact_command(program);
   add_clicks_command(program);
   add_bench_command(program);
+  add_completion_command(program);
+  add_manual_command(program);
 }
 
 // The requested command, such as "pretrain" or "clicks train"; empty without one. Commands with subcommands
@@ -59,15 +63,16 @@ std::string asked_command(const CLI::App& program, int argc, const char* const* 
   for (int i = 1; i < argc && argv[i][0] != '-'; ++i) {
     const std::vector<const CLI::App*> commands = command->get_subcommands(nullptr);
     if (commands.empty()) break;
-    const auto found = std::ranges::find(commands, std::string(argv[i]),
-                                         [](const CLI::App* app) { return app->get_name(); });
+    const std::string word = asked.empty() ? command_of_now(argv[i]) : argv[i];
+    const auto found = std::ranges::find(commands, word, [](const CLI::App* app) { return app->get_name(); });
     if (!asked.empty()) asked += ' ';
     if (found == commands.end()) {
       std::vector<std::string> names;
-      for (const CLI::App* each : commands) names.push_back(each->get_name());
-      throw UsageError(fmt::format("'{}' is not a command{}", asked + argv[i], suggestion(argv[i], names)));
+      for (const CLI::App* each : commands)
+        if (!each->get_group().empty()) names.push_back(each->get_name());
+      throw UsageError(fmt::format("'{}' is not a command{}", asked + word, suggestion(word, names)));
     }
-    asked += argv[i];
+    asked += word;
     command = *found;
   }
   return asked;
@@ -83,8 +88,8 @@ void refuse_processes(const std::string& command, int argc, const char* const* a
       asks("--help") || asks("-h") || asks("--version"))
     return;
   throw UsageError(
-      fmt::format("comera {} runs in one process, and mpirun or srun has started several; start it without "
-                  "them, or with one",
+      fmt::format("comera {} runs in one process, but mpirun or srun has started several; start it without "
+                  "them, or with one process",
                   command));
 }
 
@@ -103,8 +108,7 @@ std::string unexpected(const CLI::App& program) {
     called += (called.empty() ? "" : " ") + command->get_name();
   }
   const std::string word = without_marks(program.remaining(true).front());
-  if (!word.starts_with("-"))
-    return fmt::format("'{}' is one word more than {} takes; see --help", word, called);
+  if (!word.starts_with("-")) return fmt::format("unexpected argument '{}' for {}; see --help", word, called);
   std::vector<std::string> names;
   for (const CLI::Option* option : command->get_options())
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
@@ -130,9 +134,7 @@ std::string sentence_of(const CLI::ParseError& error) {
 void run_command(CLI::App& program, int argc, const char* const* argv) {
   try {
     check_arguments(argc, argv);
-    program.set_version_flag("--version", fmt::format("comera {}", version()));
-    program.require_subcommand(1);
-    add_commands(program);
+    declare_program(program);
     refuse_empty_values(program);
     const std::string command = asked_command(program, argc, argv);
     refuse_processes(command, argc, argv);
@@ -149,8 +151,23 @@ void run_command(CLI::App& program, int argc, const char* const* argv) {
 
 }  // namespace
 
+void declare_program(CLI::App& program) {
+  program.name("comera");
+  program.description("Pretrain, fine-tune and run transformer encoders with tensor-train weights");
+  program.formatter(std::make_shared<HelpFormat>(help_columns()));
+  program.set_help_flag("-h,--help", "Show this help and exit");
+  program.set_version_flag("--version", fmt::format("comera {}", version()), "Show the version and exit");
+  program.require_subcommand(1);
+  add_commands(program);  // which would inherit the footer
+  program.footer(
+      "Examples:\n"
+      "  comera pretrain quickstart --input ~/src --output runs/first\n"
+      "  comera fill-mask runs/first 'for i [MASK] range(10):'\n"
+      "comera COMMAND --help shows a command's options and examples.");
+}
+
 int run_program(int argc, const char* const* argv) {
-  CLI::App program("Pretrains encoder-only transformers whose weights are tensor trains", "comera");
+  CLI::App program;
   begin_output();
   try {
     run_command(program, argc, argv);
@@ -169,16 +186,15 @@ int run_program(int argc, const char* const* argv) {
   } catch (const Error& error) {
     return fail(failure, error.what());
   } catch (const std::bad_alloc&) {
-    return fail(failure, "there is not enough memory; use smaller batches or a smaller model");
-  } catch (const std::length_error&) {  // from a vector: larger than any memory
-    return fail(failure, "there is not enough memory; use smaller batches or a smaller model");
+    return fail(failure, "not enough memory; use smaller batches or a smaller model");
+  } catch (const std::length_error&) {  // of a vector: more than any memory
+    return fail(failure, "not enough memory; use smaller batches or a smaller model");
   } catch (const std::filesystem::filesystem_error& error) {
     return fail(failure, fmt::format("{}: {}", error.path1().string(), error.code().message()));
   } catch (const std::system_error& error) {
-    return fail(failure,
-                fmt::format("the system refused what was asked for, such as another thread: {}; there may be "
-                            "too little memory or too many processes",
-                            error.code().message()));
+    return fail(failure, fmt::format("the system refused a request, such as a new thread: {}; there may be "
+                                     "too little memory or too many processes",
+                                     error.code().message()));
   } catch (const std::exception& error) {
     return fail(failure, sentence(fmt::format("unexpected: {}", error.what())));
   }

@@ -44,20 +44,20 @@ class RunData {
       // Leftovers of a killed command may be replaced.
       if ((complete || run_goes_on) && made.value("made_of", Json()) != asked)
         throw UsageError(
-            fmt::format("{}: was made of another input, or with other options, than those given now; leave "
-                        "--input out to resume its run, or choose another --output",
+            fmt::format("{}: was made from another input or with other options; omit --input to resume its "
+                        "run, or choose another --output",
                         folder_.string()));
       if (complete) {
-        log_info("data as they were made before in {}\n", folder_.string());
+        log_info("using the data made before in {}\n", folder_.string());
         return;
       }
     } else if (run_goes_on) {
       throw UsageError(
-          fmt::format("the run in {} was not begun with --input; leave it out, or choose another --output",
+          fmt::format("the run in {} was not started with --input; omit it, or choose another --output",
                       recipe_.run.output));
     } else if (!storage::entries_of(folder_).empty()) {
       throw UsageError(fmt::format(
-          "{}: is there already, and is no run's; move it, or choose another --output", folder_.string()));
+          "{}: exists and does not belong to a run; move it, or choose another --output", folder_.string()));
     }
     make(asked);
   }
@@ -69,8 +69,8 @@ class RunData {
     const std::string text = storage::read_small_file(note(), 1 << 20, "a note about data");
     Json made = Json::parse(text, nullptr, false);
     if (!made.is_object())
-      throw Error(fmt::format("{}: is damaged; remove {} to have the data made again", note().string(),
-                              folder_.string()));
+      throw Error(
+          fmt::format("{}: is damaged; remove {} to make the data again", note().string(), folder_.string()));
     return made;
   }
 
@@ -141,15 +141,15 @@ class RunData {
 CLI::Option* add_run_input_options(CLI::App& command, RunInput& input) {
   CLI::Option* paths = add_corpus_options(command, input.corpus, "--max-file-bytes");
   paths->description(
-      "Make tokenizer and shards of these folders or files, in OUTPUT/data, and train on them");
+      "Make a tokenizer and shards from these files or folders in OUTPUT/data, and train on them");
   command
-      .add_option(
-          "--vocabulary", input.vocabulary,
-          "Pieces of the tokenizer that is made, at most (default: as many as the recipe has room for)")
+      .add_option("--vocabulary", input.vocabulary,
+                  "Largest vocabulary of the new tokenizer (default: the recipe's)")
       ->needs(paths)
       ->check(positive_number);
   command
-      .add_option("--held-out", input.held_out, "Fraction of the documents of --input kept for validation")
+      .add_option("--held-out", input.held_out,
+                  "Keep this fraction of the documents of --input for validation")
       ->needs(paths)
       ->check(fraction_below_1)
       ->capture_default_str();
@@ -179,7 +179,7 @@ void check_run_input(const Recipe& recipe) {
   if (recipe.run.output.empty())
     throw UsageError("--input makes its data in the run's folder; name it with --output");
   if (!recipe.data.train.empty() || !recipe.data.sources.empty())
-    throw UsageError("--input and the recipe's data.train both say what to train on; leave one of them out");
+    throw UsageError("--input and the recipe's data.train both name training data; omit one of them");
 }
 
 Recipe make_run_data(Recipe recipe, const RunInput& input, RunMode mode, Communicator& communicator) {
@@ -198,8 +198,8 @@ Recipe make_run_data(Recipe recipe, const RunInput& input, RunMode mode, Communi
     recipe.data.validation = shards;
   else if (recipe.data.validation.empty() && input.held_out > 0 && communicator.first())
     log_info(
-        "note: none of so few documents was held out, so that there will be no held-out loss; --held-out 0.2 "
-        "holds out more of them\n");
+        "note: no document was held out, because there are so few, and there will be no held-out loss; raise "
+        "--held-out, for instance to 0.2\n");
   return recipe;
 }
 

@@ -49,8 +49,8 @@ void print_held_out(const Evaluation& e) {
 void print_no_best(const TrainingRun& run) {
   if (run.recipe().phases.back().objective == PhaseObjective::compress)
     print_out(
-        "best             none: no model that was evaluated was as small as the target; other commands take "
-        "the last checkpoint\n");
+        "best             none: no evaluated model was as small as the target; other commands use the last "
+        "checkpoint\n");
 }
 
 void print_clicks(const TrainingRun& run, const TrainingOutcome& outcome) {
@@ -88,15 +88,18 @@ void print_costs(TrainingRun& run, const TrainingOutcome& outcome) {
             code ? 0 : mebibytes(static_cast<double>(bytes)));
   print_memory(run);
   if (outcome.skipped > 0)
-    print_out("skipped          {} of {} steps, which were not finite\n", outcome.skipped, outcome.step);
+    print_out("skipped          {} of {} steps as not finite\n", outcome.skipped, outcome.step);
   print_out("saved            {}\n", outcome.checkpoint.string());
 }
 
 void print_stopped(const TrainingRun& run, const TrainingOutcome& outcome) {
   const std::string skipped =
-      outcome.skipped > 0 ? fmt::format(", {} of them skipped, which were not finite", outcome.skipped) : "";
-  print_out("stopped at step {} of {}{}; saved in {}\ngo on with: comera resume {}\n", outcome.step,
-            run.total_steps(), skipped, outcome.checkpoint.string(), for_shell(run.recipe().run.output));
+      outcome.skipped > 0 ? fmt::format(", {} of them skipped as not finite", outcome.skipped) : "";
+  print_out(
+      "stopped at step {} of {}{}; saved in {}\n"
+      "continue with: comera resume {}\n",
+      outcome.step, run.total_steps(), skipped, outcome.checkpoint.string(),
+      for_shell(run.recipe().run.output));
 }
 
 // A resumed run keeps its type.
@@ -116,7 +119,7 @@ void run_training(const Recipe& recipe, const TrainingOptions& options, StopSign
   signals.begin();  // before this, a signal simply ends the program: nothing can be lost
   const bool first = options.communicator == nullptr || options.communicator->first();
   if (run.finished() && first)
-    print_out("this run is finished already; with --set {} it has more {} and goes on\n",
+    print_out("this run is already finished; give it more {1} with --set {0} to continue\n",
               recipe.run.max_hours ? fmt::format("run.max_hours=... (now {:g})", *recipe.run.max_hours)
                                    : fmt::format("phase.{}.steps=...", recipe.phases.size() - 1),
               recipe.run.max_hours ? "time" : "steps");

@@ -12,6 +12,16 @@ endforeach()
 install(DIRECTORY recipes/ DESTINATION ${CMAKE_INSTALL_DATADIR}/comera/recipes COMPONENT program
   FILES_MATCHING PATTERN "*.toml")
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/comera RENAME copyright COMPONENT program)
+# Manual pages and completions, which the build writes with the program itself. Debian's zsh looks in
+# vendor-completions, others in site-functions.
+set(manual ${PROJECT_BINARY_DIR}/manual)
+install(DIRECTORY ${manual}/man/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT program OPTIONAL)
+install(FILES ${manual}/bash-completion/completions/comera
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT program OPTIONAL)
+foreach(folder site-functions vendor-completions)
+  install(FILES ${manual}/zsh/site-functions/_comera
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/${folder} COMPONENT program OPTIONAL)
+endforeach()
 # What --help names: docs/guide/finetuning.md and so on.
 install(FILES README.md DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/comera COMPONENT program)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/comera COMPONENT program

@@ -35,7 +35,7 @@ void Communicator::fail_with_exception() {
   } catch (const UsageError& error) {
     fail(2, error.what());
   } catch (const std::bad_alloc&) {
-    fail(1, "there is not enough memory; use smaller batches, a smaller model, or fewer processes here");
+    fail(1, "not enough memory; use smaller batches, a smaller model, or fewer processes here");
   } catch (const std::exception& error) {
     fail(1, error.what());
   } catch (...) {

@@ -47,8 +47,7 @@ bool launched_as_process() {
   const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
   if (tasks != nullptr && std::atoi(tasks) > 1)
     throw UsageError(
-        fmt::format("srun has started {} tasks, but does not tell them how to find one another; give it "
-                    "--mpi=pmix (Open MPI) or "
+        fmt::format("srun has started {} tasks, but does not connect them; give it --mpi=pmix (Open MPI) or "
                     "--mpi=pmi2 (MPICH), or --ntasks=1",
                     tasks));
   return false;

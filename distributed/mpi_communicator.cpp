@@ -205,7 +205,7 @@ class MpiCommunicator final : public Communicator {
       place_ = place;
       if (ok) watch_.start(of_watch, place_);
       if (!ok)
-        problem_ = "MPI could not be started with a thread of its own; give an MPI with MPI_THREAD_FUNNELED";
+        problem_ = "MPI could not be started in a separate thread; use an MPI with MPI_THREAD_FUNNELED";
       started_ = true;
       changed_.notify_all();
       return ok;

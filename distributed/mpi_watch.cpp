@@ -131,9 +131,9 @@ void MpiWatch::check_silence(Clock::time_point now, const Communicator::Patience
     if (now - heard_[process].when <= Seconds(patience.silent_seconds)) continue;
     give_way();
     kill_stuck_launcher(place_->process);
-    end_job(1, fmt::format(
-                   "nothing has been heard of {} for {:.0f} s: it has died or the network to it is broken",
-                   named(process), patience.silent_seconds));
+    end_job(1,
+            fmt::format("{} has not been heard of for {:.0f} s: it has died or the network to it is broken",
+                        named(process), patience.silent_seconds));
   }
 }
 
@@ -149,14 +149,11 @@ void MpiWatch::check_stall(const Progress& progress, Clock::time_point now,
   if (place_->process != 0 && who.empty()) return;
   give_way();
   kill_stuck_launcher(place_->process);
-  end_job(1,
-          who.empty()
-              ? fmt::format(
-                    "all processes have come to the same place, but have exchanged nothing for {:.0f} s: the "
-                    "network between them is broken",
-                    patience.stalled_seconds)
-              : fmt::format("{} lives, but has not come to where the others have waited for {:.0f} s", who,
-                            patience.stalled_seconds));
+  end_job(1, who.empty() ? fmt::format("all processes wait at the same place, but have exchanged nothing for "
+                                       "{:.0f} s: the network between them is broken",
+                                       patience.stalled_seconds)
+                         : fmt::format("{} is alive, but has kept the others waiting for {:.0f} s", who,
+                                       patience.stalled_seconds));
 }
 
 // ---- Ending the job.

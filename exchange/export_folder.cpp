@@ -57,11 +57,10 @@ void check_export_target(const std::filesystem::path& folder, bool overwrite) {
     throw UsageError(fmt::format("--to {}: is a file; give a folder", folder.string()));
   if (holds_nothing(folder)) return;
   if (!holds_export(folder))
-    throw UsageError(
-        fmt::format("--to {}: the folder holds something else; give a new one", folder.string()));
+    throw UsageError(fmt::format("--to {}: the folder holds other files; give a new one", folder.string()));
   if (!overwrite)
     throw UsageError(
-        fmt::format("--to {}: holds a model already; give another folder, or --overwrite", folder.string()));
+        fmt::format("--to {}: already holds a model; give another folder, or --overwrite", folder.string()));
 }
 
 ExportFolder::ExportFolder(const std::filesystem::path& folder, bool overwrite)
@@ -76,8 +75,7 @@ ExportFolder::ExportFolder(const std::filesystem::path& folder, bool overwrite)
   lock_.emplace(staging_, "exporting");
   check_export_target(folder_, overwrite);
   for (const std::filesystem::path& entry : storage::entries_of(staging_))
-    COMERA_CHECK(is_of_export(entry), "{}: is in the way, and holds something else than an export; move it",
-                 staging_.string());
+    COMERA_CHECK(is_of_export(entry), "{}: is in the way and is not an export; move it", staging_.string());
   for (const std::filesystem::path& entry : storage::entries_of(staging_))
     std::filesystem::remove(entry, code);
 }

@@ -79,7 +79,7 @@ Exported export_weights(const Model& model, const Processor& processor, const da
   const TransformersConfig read = read_config(folder);
   const Model again(read.model, cpu.allocator, false);
   const std::vector<std::string> fresh = read_weights(SafetensorsReader(folder), read, again).fresh;
-  COMERA_CHECK(fresh.empty(), "{}: what was written has no {}", folder.string(), fmt::join(fresh, ", "));
+  COMERA_CHECK(fresh.empty(), "{}: the written files have no {}", folder.string(), fmt::join(fresh, ", "));
   Exported exported{.form = choice.form,
                     .reason = choice.reason,
                     .parameters = again.parameters().count(),
@@ -87,8 +87,8 @@ Exported export_weights(const Model& model, const Processor& processor, const da
                     .largest_logit = largest_logit};
   exported.difference = largest_difference(before, answers(again, cpu, special, samples));
   COMERA_CHECK(exported.difference <= most_relative_difference * std::max(exported.largest_logit, 1.0),
-               "{}: what was written says something else than the model: logits differ by up to {:.3g}, the "
-               "largest is {:.3g}",
+               "{}: the written files do not reproduce the model: logits differ by up to {:.3g}, the largest "
+               "is {:.3g}",
                folder.string(), exported.difference, exported.largest_logit);
   return exported;
 }

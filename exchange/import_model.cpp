@@ -41,10 +41,10 @@ Recipe recipe_of(const TransformersConfig& config, std::int64_t length) {
 void say_head(const ReadWeights& weights, std::vector<std::string>& notes) {
   if (!weights.pooler.empty())
     notes.push_back(
-        "its pooler is kept: a head for classes or scores that `finetune --from` makes begins with it, as "
-        "transformers' does");
+        "its pooler is kept: `finetune --from` starts a classification or regression head from it, as "
+        "transformers does");
   if (!weights.left_out.empty())
-    notes.push_back(fmt::format("left out, since they belong to heads that it does not have here: {}",
+    notes.push_back(fmt::format("skipped, since they belong to heads that this model does not have: {}",
                                 fmt::join(weights.left_out, ", ")));
 }
 
@@ -65,7 +65,7 @@ Imported import_model(const std::filesystem::path& folder, const std::filesystem
   const data::Tokenizer tokenizer =
       load_tokenizer(tokenizer_file.empty() ? folder : tokenizer_file, letter_case);
   COMERA_CHECK(tokenizer.vocabulary() <= config.model.vocabulary,
-               "{}: its tokenizer has {} pieces, but the model only {} rows for them", folder.string(),
+               "{}: the tokenizer has {} pieces, but the model only {} rows", folder.string(),
                tokenizer.vocabulary(), config.model.vocabulary);
   Model model(config.model, host_allocator(), false);
   model.parameters().initialize(1);
@@ -75,7 +75,7 @@ Imported import_model(const std::filesystem::path& folder, const std::filesystem
                     .tokenizer = tokenizer.settings()};
   if (tokenizer.vocabulary() < config.model.vocabulary / 2)
     imported.notes.push_back(
-        fmt::format("the tokenizer has {} pieces, the model rows for {}: it may be another model's",
+        fmt::format("the tokenizer has {} pieces, the model rows for {}: it may belong to another model",
                     tokenizer.vocabulary(), config.model.vocabulary));
   imported.labels = config.labels;
   const ReadWeights weights = read_weights(reader, config, model);

@@ -15,7 +15,7 @@ std::optional<nlohmann::json> read_json(const std::filesystem::path& file) {
 
 std::optional<nlohmann::json> read_object(const std::filesystem::path& file) {
   std::optional<nlohmann::json> json = read_json(file);
-  COMERA_CHECK(!json || json->is_object(), "{}: is damaged: it is no JSON object", file.string());
+  COMERA_CHECK(!json || json->is_object(), "{}: is damaged: it is not a JSON object", file.string());
   return json;
 }
 

@@ -106,15 +106,14 @@ std::string model_card(const LoadedModel& loaded, const std::filesystem::path& r
       architecture_text(config), config.vocabulary);
   const std::int64_t own = loaded.model.parameters().count();
   text += fmt::format(
-      "Trained as {} numbers; with every layer dense it has {} ({:.2f} times as many). The files here have "
-      "{}: "
-      "{}.\n\n",
+      "Trained with {} parameters; with every layer dense it has {} ({:.2f} times as many). These files hold "
+      "{}: {}.\n"
+      "\n",
       millions(own), millions(exported.dense), static_cast<double>(exported.dense) / static_cast<double>(own),
       millions(exported.parameters),
       exported.form != Form::comera
           ? fmt::format("dense weights as a model of type `{}`", name_of(exported.form))
-          : fmt::format("a model of type `comera` with a modelling file of its own, since {}",
-                        exported.reason));
+          : fmt::format("a model of type `comera` with its own modelling file, since {}", exported.reason));
   if (!exported.tokenizer_note.empty()) text += fmt::format("Note: {}.\n\n", exported.tokenizer_note);
   text += usage(loaded, exported) + accumulation(exported);
   text += fmt::format("\n## Training\n{} steps on {}", state.step, data_text(loaded.recipe));

@@ -86,7 +86,7 @@ std::vector<std::filesystem::path> files_of(const std::filesystem::path& folder)
         storage::read_small_file(index, longest_header, "an index, a JSON file"), index.string() + ":");
     for (const auto& [tensor, file] : json.at("weight_map").items()) names.insert(file.get<std::string>());
   } catch (const nlohmann::json::exception&) {
-    throw Error(fmt::format("{}: is damaged: it is no index with a weight_map", index.string()));
+    throw Error(fmt::format("{}: is damaged: it is not an index with a weight_map", index.string()));
   }
   std::vector<std::filesystem::path> files;
   for (const std::string& name : names) {
@@ -146,18 +146,19 @@ void SafetensorsReader::read_header(std::size_t number) {
   const storage::FileDescriptor& file = files_[number];
   const std::string name = file.path().string();
   std::uint64_t size = 0;
-  COMERA_CHECK(file.size() >= size_bytes, "{}: is no safetensors file: it has {} bytes", name, file.size());
+  COMERA_CHECK(file.size() >= size_bytes, "{}: is not a safetensors file: it has {} bytes", name,
+               file.size());
   file.read(0, &size, sizeof size);
   COMERA_CHECK(size <= longest_header && static_cast<std::int64_t>(size) <= file.size() - size_bytes,
-               "{}: is no safetensors file, or is truncated: its header would have {} bytes", name, size);
+               "{}: is not a safetensors file, or is truncated: its header would have {} bytes", name, size);
   std::string text(size, '\0');
   file.read(size_bytes, text.data(), static_cast<std::int64_t>(size));
   const std::int64_t data = size_bytes + static_cast<std::int64_t>(size), most = file.size() - data;
   std::vector<std::pair<std::int64_t, std::int64_t>> places;
   try {
     const nlohmann::json header = storage::parse_json(text, name + ": its header");
-    COMERA_CHECK(header.is_object(), "{}: is no safetensors file, or is damaged: its header cannot be read",
-                 name);
+    COMERA_CHECK(header.is_object(),
+                 "{}: is not a safetensors file, or is damaged: its header cannot be read", name);
     for (const auto& [key, value] : header.items()) {
       if (key == "__metadata__") continue;
       Entry entry{.file = number,
@@ -178,22 +179,22 @@ void SafetensorsReader::read_header(std::size_t number) {
       COMERA_CHECK(element == 0 || needed == entry.bytes,
                    "{}: is damaged: {} has {} bytes, its shape needs {}", name, key, entry.bytes, needed);
       places.emplace_back(offsets[0], offsets[1]);
-      COMERA_CHECK(tensors_.emplace(key, std::move(entry)).second, "{}: {} stands in another file as well",
+      COMERA_CHECK(tensors_.emplace(key, std::move(entry)).second, "{}: {} is also in another file",
                    folder_.string(), key);
     }
   } catch (const nlohmann::json::exception&) {
-    throw Error(fmt::format("{}: is no safetensors file, or is damaged: its header cannot be read", name));
+    throw Error(fmt::format("{}: is not a safetensors file, or is damaged: its header cannot be read", name));
   }
   // The reference implementation requires every byte to belong to exactly one tensor.
   std::ranges::sort(places);
   std::int64_t end = 0;
   for (const auto& [first, last] : places) {
     COMERA_CHECK(first >= end, "{}: is damaged: two tensors share their bytes", name);
-    COMERA_CHECK(first == end, "{}: is damaged: {} of its bytes belong to no tensor; get the file anew", name,
-                 first - end);
+    COMERA_CHECK(first == end, "{}: is damaged: {} of its bytes belong to no tensor; get the file again",
+                 name, first - end);
     end = last;
   }
-  COMERA_CHECK(end == most, "{}: is damaged: {} bytes stand behind its last tensor; get the file anew", name,
+  COMERA_CHECK(end == most, "{}: is damaged: {} bytes follow its last tensor; get the file again", name,
                most - end);
 }
 

@@ -84,8 +84,7 @@ void divide_hours(PhaseCosts& costs) {
 }
 
 PhaseCosts measure_phases(const Recipe& recipe, std::int64_t vocabulary, int processes) {
-  if (recipe.phases.empty())
-    throw UsageError("the recipe has no phases, so that there is nothing to plan; give it a [[phase]]");
+  if (recipe.phases.empty()) throw UsageError("the recipe has no phases to plan; add a [[phase]]");
   const EncoderConfig config = encoder_config(recipe, vocabulary);
   prepare_threads(static_cast<int>(recipe.run.threads));
   Processor processor = find_processor(recipe.run.device, config.compute, recipe.precision.operands());
@@ -129,12 +128,12 @@ std::string phase_costs_text(const PhaseCosts& costs) {
                         steps_text(phase), of_phase ? hours_text(*of_phase) : "");
   }
   text += known ? fmt::format("{:<90}{:>10}\n", "all", hours_text(hours))
-                : "passes take as many steps as the data have micro-batches\n";
+                : "the data decide the steps of a pass\n";
   if (costs.max_hours)
-    text += fmt::format("run.max_hours = {:g}: {}\n", *costs.max_hours,
-                        costs.hours_divided
-                            ? "phases have the steps that there is time for, less what evaluations take"
-                            : "the steps of each phase follow from it and from the data");
+    text +=
+        fmt::format("run.max_hours = {:g}: {}\n", *costs.max_hours,
+                    costs.hours_divided ? "phases have the steps that fit the time, evaluations not counted"
+                                        : "the speed and the data decide the steps of each phase");
   text += fmt::format("\n{:<20}", "memory, MiB");
   for (int kind = 0; kind < memory_kinds; ++kind)
     text += fmt::format("{:>13}", name_of(static_cast<MemoryKind>(kind)));

@@ -33,8 +33,8 @@ void check_shrunk(const LayerRanks& start, const LayerRanks& live, const Checkpo
     const std::vector<std::int64_t>& first = start.at(layer);
     for (std::size_t bond = 0; bond < ranks.size(); ++bond)
       COMERA_CHECK(ranks[bond] <= first.at(bond),
-                   "{} does not say which ranks its model began with: {} has the ranks [{}], more than the "
-                   "[{}] of the recipe's kinds; give a checkpoint of a run that adapts ranks",
+                   "{} does not hold its initial ranks: {} has the ranks [{}], more than the [{}] of the "
+                   "recipe; give a checkpoint of a run that adapts ranks",
                    checkpoint.path().string(), layer, fmt::join(ranks, ", "), fmt::join(first, ", "));
   }
 }

@@ -87,14 +87,13 @@ SizePlan choose_size(std::int64_t layers, const MeasureSize& measure) {
 }
 
 void check_plannable(const Recipe& recipe) {
-  if (!recipe.run.max_hours) throw UsageError("a size is planned for so many hours; give run.max_hours");
+  if (!recipe.run.max_hours) throw UsageError("a size is planned for a number of hours; set run.max_hours");
   if (!recipe.tensorized.enabled)
-    throw UsageError("sizes are planned for tensor trains; leave tensorized.enabled = false out");
+    throw UsageError("sizes are planned for tensor trains; remove tensorized.enabled = false");
   for (const PhaseSection& phase : recipe.phases)
     if (!phase.steps)
-      throw UsageError(fmt::format(
-          "phase {} counts passes over its data; give all phases steps, which say how hours are divided",
-          phase.name));
+      throw UsageError(
+          fmt::format("phase {} has epochs; give all phases steps, which divide the hours", phase.name));
 }
 
 SizePlan plan_size(const Recipe& recipe, std::int64_t vocabulary,
@@ -111,9 +110,8 @@ std::string hours_note(const SizePlan& plan, double hours, std::int64_t vocabula
   const PlannedSize& best = plan.sizes[plan.best];
   if (best.loss <= std::log(static_cast<double>(vocabulary))) return "";
   return fmt::format(
-      "note: {:g} hours leave time for {:.2g} million tokens, of which no size is expected to learn more "
-      "than "
-      "guessing; give more hours\n",
+      "note: {:g} hours leave time for {:.2g} million tokens, from which no size is expected to learn more "
+      "than token frequencies; plan more hours\n",
       hours, best.tokens * 1e-6);
 }
 
@@ -134,12 +132,10 @@ std::string size_plan_row(const PlannedSize& planned) {
 std::string size_plan_advice(const SizePlan& plan, std::int64_t tokens_per_step) {
   const PlannedSize& best = plan.sizes[plan.best];
   std::string text = fmt::format(
-      "advised: width {}, ranks {}. The law behind it was fitted to source code with 16,384 pieces; there it "
-      "expects a held-out loss of {:.2f} at the end of the first phase (drawn anew from the same runs: "
-      "{:.2f} to "
-      "{:.2f}; a run that it had not seen it missed by {:.2f}).\nOf {} such laws {:.0f} % have this size "
-      "first of "
-      "those measured, and {:.0f} % at most {} nats behind the first.\n",
+      "recommended: width {}, ranks {}. This follows from a law fitted to source code with 16,384 pieces, "
+      "which predicts a held-out loss of {:.2f} at the end of the first phase (over resampled runs: {:.2f} "
+      "to {:.2f}; for a run outside the fit it was off by {:.2f}).\n"
+      "Of {} resampled laws {:.0f} % rank this size first, and {:.0f} % within {} nats of the first.\n",
       best.size.hidden, best.size.rank, best.loss, plan.least_loss, plan.most_loss, law_error(),
       resampled_laws().size(), 100 * plan.first, 100 * plan.near_first, tie);
   if (!plan.out_of_memory.empty()) text += fmt::format("the search ended at {}\n", plan.out_of_memory);
@@ -149,8 +145,7 @@ std::string size_plan_advice(const SizePlan& plan, std::int64_t tokens_per_step)
       best.first_tokens < range.least_tokens || best.first_tokens > range.most_tokens)
     text += fmt::format(
         "note: the law was fitted to {:.1f} to {:.1f} million parameters and {:.0f} to {:.0f} million "
-        "tokens; this is "
-        "outside, where it may be far off\n",
+        "tokens; outside of that it may be far off\n",
         range.least_parameters * 1e-6, range.most_parameters * 1e-6, range.least_tokens * 1e-6,
         range.most_tokens * 1e-6);
   if (tokens_per_step != range.tokens_per_step)

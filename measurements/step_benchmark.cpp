@@ -306,7 +306,7 @@ std::string benchmark_step(const StepBenchmarkOptions& options) {
     return benchmark_on_gpu(options, processor);
   }
   if (options.config.compute == DType::float64)
-    throw UsageError("bench step measures quick kernels; set precision.compute to \"fp32\" or \"bf16\"");
+    throw UsageError("bench step measures optimised kernels; set precision.compute to \"fp32\" or \"bf16\"");
   const Ceilings before = measure_ceilings();
 
   ProfiledSteps tensorized(options.config, options);

@@ -65,7 +65,7 @@ void check_zeros(const std::string& key, const std::vector<std::int64_t>& ranks,
   if (zeros == 0) return;
   COMERA_CHECK(
       zeros == std::ssize(ranks),
-      "{}: rank 0 of bond {} is impossible beside other ranks; a layer is removed by 0 for every bond", key,
+      "{}: rank 0 of bond {} is impossible beside other ranks; to remove the layer, set every rank to 0", key,
       std::ranges::find(ranks, 0) - ranks.begin() + 1);
   COMERA_CHECK(removable, "{}: this layer cannot be removed; choose ranks of at least 1", key);
 }
@@ -96,14 +96,11 @@ void check_low_rank(const EncoderConfig& config) {
   const std::int64_t rank = config.low_rank->rank, largest = std::min(config.hidden, config.ffn);
   COMERA_CHECK(!config.tensorized.any(),
                "low_rank: layers are either tensor trains or products of two factors; set tensorized.enabled "
-               "to false, or leave [low_rank] out");
-  COMERA_CHECK(
-      rank >= 1 && rank <= largest,
-      "low_rank.rank = {} is no rank of matrices of model.hidden = {} and model.ffn = {}; choose 1 to "
-      "{}",
-      rank, config.hidden, config.ffn, largest);
-  COMERA_CHECK(!config.float8,
-               "low_rank: its products are not made in 8 bits; choose precision.compute = \"bf16\"");
+               "to false, or remove [low_rank]");
+  COMERA_CHECK(rank >= 1 && rank <= largest,
+               "low_rank.rank = {} is impossible with model.hidden = {} and model.ffn = {}; choose 1 to {}",
+               rank, config.hidden, config.ffn, largest);
+  COMERA_CHECK(!config.float8, "low_rank: does not support 8-bit operands; set precision.compute = \"bf16\"");
 }
 
 void check_lte(const EncoderConfig& config) {
@@ -111,15 +108,13 @@ void check_lte(const EncoderConfig& config) {
   const std::int64_t largest = std::min(config.hidden, config.ffn);
   COMERA_CHECK(!config.tensorized.any() && !config.low_rank,
                "lte: its layers are dense, neither tensor trains nor products of two factors; set "
-               "tensorized.enabled to false and leave [low_rank] out, or leave [lte] out");
-  COMERA_CHECK(
-      lte.lora_r >= 1 && lte.lora_r <= largest,
-      "lte.lora_r = {} is no rank of matrices of model.hidden = {} and model.ffn = {}; choose 1 to {}",
-      lte.lora_r, config.hidden, config.ffn, largest);
+               "tensorized.enabled to false and remove [low_rank], or remove [lte]");
+  COMERA_CHECK(lte.lora_r >= 1 && lte.lora_r <= largest,
+               "lte.lora_r = {} is impossible with model.hidden = {} and model.ffn = {}; choose 1 to {}",
+               lte.lora_r, config.hidden, config.ffn, largest);
   COMERA_CHECK(lte.lora_alpha > 0, "lte.lora_alpha must be positive, not {}", lte.lora_alpha);
   COMERA_CHECK(lte.num_heads >= 1, "lte.num_heads must be at least 1, not {}", lte.num_heads);
-  COMERA_CHECK(!config.float8,
-               "lte: its products are not made in 8 bits; choose precision.compute = \"bf16\"");
+  COMERA_CHECK(!config.float8, "lte: does not support 8-bit operands; set precision.compute = \"bf16\"");
 }
 
 }  // namespace
@@ -138,11 +133,10 @@ void EncoderConfig::validate() const {
   positive("classes", classes);
   COMERA_CHECK(hidden % heads == 0, "model.hidden = {} is not divisible by model.heads = {}", hidden, heads);
   COMERA_CHECK(rotary_theta > 1, "model.rotary_theta must be larger than 1, not {}", rotary_theta);
-  COMERA_CHECK(
-      positions != Positions::rotary || hidden / heads % 2 == 0,
-      "model.positions = \"rotary\" turns pairs of numbers, but {} heads of {} have {} each, which is odd; "
-      "choose another number of heads",
-      heads, hidden, hidden / heads);
+  COMERA_CHECK(positions != Positions::rotary || hidden / heads % 2 == 0,
+               "model.positions = \"rotary\" rotates pairs of values, but {} heads of {} have {} values "
+               "each, which is odd; choose another number of heads",
+               heads, hidden, hidden / heads);
   COMERA_CHECK(dropout >= 0 && dropout < 1, "model.dropout must be at least 0 and less than 1, not {}",
                dropout);
   COMERA_CHECK(attention_dropout >= 0 && attention_dropout < 1,
@@ -170,8 +164,8 @@ void EncoderConfig::validate() const {
   if (float8) {
     COMERA_CHECK(float8->amax_history_len >= 1 && float8->amax_history_len <= 65536,
                  "precision.amax_history_len must be 1 to 65536 steps, not {}", float8->amax_history_len);
-    COMERA_CHECK(float8->margin >= 0 && float8->margin <= 8,
-                 "precision.margin must be 0 to 8 powers of two, not {}", float8->margin);
+    COMERA_CHECK(float8->margin >= 0 && float8->margin <= 8, "precision.margin must be 0 to 8, not {}",
+                 float8->margin);
   }
   if (!tensorized.ranks.empty()) check_layer_ranks(*this);
   if (low_rank) check_low_rank(*this);

@@ -207,7 +207,8 @@ Tensor Model::encode(const EncoderStep& given, const std::optional<RowSubset>& r
 
 void Model::predict(const EncoderStep& step, const Tensor& y) const {
   const SequenceHead* head = sequence_head_;
-  COMERA_CHECK(head != nullptr, "a model with a masked-language head predicts nothing for whole sequences");
+  COMERA_CHECK(head != nullptr,
+               "a model with a masked-language head makes no predictions for whole sequences");
   const std::size_t mark = step.context.arena.mark();
   head->predict(step, encode(step, head->reads(step.batch)), y);
   step.context.arena.release(mark);

@@ -164,7 +164,7 @@ void GaloreOptimizer::renew(std::vector<Side>& sides) const {
 #pragma omp parallel for schedule(dynamic, 1)
   for (std::size_t i = 0; i < sides.size(); ++i) sides[i].find();
   for (const Side& side : sides) {
-    COMERA_CHECK(!all_zero(side.directions), "GaLore found no subspace of a gradient of {} x {}",
+    COMERA_CHECK(!all_zero(side.directions), "GaLore found no subspace for a gradient of {} x {}",
                  side.length(), std::ssize(side.gradient) / side.length());
     write_tensor(side.basis, side.directions, store_.allocator());
   }

@@ -26,7 +26,8 @@ std::string LearningRates::text(const char* is) const {
 }
 
 RateGroup group_of(const ParameterInfo& parameter, const OptimizerOptions& options) {
-  COMERA_CHECK(parameter.role != ParameterRole::frozen, "{} is not trained and has no rate", parameter.name);
+  COMERA_CHECK(parameter.role != ParameterRole::frozen, "{} is not trained and has no learning rate",
+               parameter.name);
   if (parameter.embedding)
     return parameter.role == ParameterRole::core ? RateGroup::embedding : RateGroup::dense_table;
   if (options.kind == OptimizerKind::muon && parameter.matrix_rows > 0) return RateGroup::core;

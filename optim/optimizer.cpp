@@ -86,7 +86,7 @@ std::unique_ptr<Optimizer> make_optimizer(ParameterStore& store, const Optimizer
     case OptimizerKind::galore:
       return std::make_unique<GaloreOptimizer>(store, options, allocator);
   }
-  throw_error("an optimizer of no kind");
+  throw_error("unknown optimizer kind");
 }
 
 }  // namespace comera

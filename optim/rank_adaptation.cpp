@@ -96,11 +96,10 @@ RankAdaptation::RankAdaptation(const ParameterStore& store, const std::vector<Ra
   const HostTables host = tables_of(store, layers);
   std::int64_t elements = 0;
   for (const RankCore& core : host.cores) elements += core.elements();
-  COMERA_CHECK(
-      elements == store.count(ParameterRole::core),
-      "ranks are adapted in {} of {} numbers of tensor trains; an embedding of a single core has none: give "
-      "it at least two row modes",
-      elements, store.count(ParameterRole::core));
+  COMERA_CHECK(elements == store.count(ParameterRole::core),
+               "ranks are adapted in {} of {} tensor-train parameters; an embedding with a single core has "
+               "no ranks: give it at least two row modes",
+               elements, store.count(ParameterRole::core));
   Allocator& allocator = store.allocator();
   const auto bytes_of = [](const auto& table) { return std::as_bytes(std::span(table)); };
   const std::size_t bytes =

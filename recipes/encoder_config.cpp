@@ -22,13 +22,12 @@ EncoderConfig unchecked_encoder_config(const Recipe& recipe, std::int64_t vocabu
 }
 
 EncoderConfig encoder_config(const Recipe& recipe, std::int64_t tokenizer_vocabulary) {
-  if (recipe.dlrm)
-    throw UsageError("this is a click model's ([dlrm]); the commands for those are `comera clicks`");
+  if (recipe.dlrm) throw UsageError("this recipe describes a click model ([dlrm]); use `comera clicks`");
   const std::int64_t own = recipe.model.vocabulary;
   if (own == 0 && tokenizer_vocabulary == 0)
     throw UsageError(
-        "model.vocabulary is 0, which means the tokenizer's, but there is no tokenizer; give "
-        "data.tokenizer or --set model.vocabulary=NUMBER");
+        "model.vocabulary is 0, so the tokenizer decides it, but there is no tokenizer; set data.tokenizer "
+        "or model.vocabulary");
   if (own > 0 && tokenizer_vocabulary > own)
     throw UsageError(
         fmt::format("the tokenizer has {} tokens, more than model.vocabulary = {}; raise model.vocabulary "
@@ -37,11 +36,11 @@ EncoderConfig encoder_config(const Recipe& recipe, std::int64_t tokenizer_vocabu
   EncoderConfig config = unchecked_encoder_config(recipe, own > 0 ? own : tokenizer_vocabulary);
   if (const auto table = config.tensorized.embedding;
       own == 0 && table && table->rows() < tokenizer_vocabulary)
-    throw UsageError(fmt::format(
-        "the tokenizer has {} pieces, but the recipe was made for a vocabulary of at most {}: its "
-        "tensorized.embedding.row_modes multiply to {}; give the tokenizer that it was made for, "
-        "or larger row modes",
-        tokenizer_vocabulary, table->rows(), table->rows()));
+    throw UsageError(
+        fmt::format("the tokenizer has {} pieces, but the recipe was made for a vocabulary of at most {}: "
+                    "its tensorized.embedding.row_modes multiply to {}; give the tokenizer of the recipe, or "
+                    "larger row modes",
+                    tokenizer_vocabulary, table->rows(), table->rows()));
   try {
     config.validate();
   } catch (const Error& error) {

@@ -36,9 +36,8 @@ Modes modes_for(const std::string& key, std::int64_t size, std::size_t count) {
   Modes modes = factors(size, count);
   if (modes.empty())
     throw UsageError(
-        fmt::format("tensorized.{}: {} is no product of {} numbers above 1, as the recipe's shapes need; "
-                    "give other modes "
-                    "and their ranks: --set tensorized.{}=[...]",
+        fmt::format("tensorized.{}: {} is not a product of {} numbers above 1, as the recipe's shapes need; "
+                    "give other modes and their ranks: --set tensorized.{}=[...]",
                     key, size, count, key));
   return modes;
 }
@@ -64,7 +63,7 @@ void fit(const std::string& key, std::optional<TTShape>& shape, std::int64_t inp
   Modes sizes = shape->input_modes;
   sizes.insert(sizes.end(), shape->output_modes.begin(), shape->output_modes.end());
   limit_ranks(shape->ranks, sizes);
-  notes.push_back(fmt::format("tensorized.{}: {} is of another width; {} is taken for {} x {}", key, before,
+  notes.push_back(fmt::format("tensorized.{}: {} fits another width; {} is used for {} x {}", key, before,
                               shape->text(), inputs, outputs));
 }
 
@@ -99,7 +98,7 @@ void fit_table(std::optional<TTMShape>& table, std::int64_t width, std::int64_t 
   for (std::size_t k = 0; k < table->row_modes.size(); ++k)
     sizes.push_back(table->row_modes[k] * table->column_modes[k]);
   limit_ranks(table->ranks, sizes);
-  notes.push_back(fmt::format("tensorized.embedding: {} is of another size; {} is taken for {} tokens of {}",
+  notes.push_back(fmt::format("tensorized.embedding: {} fits another size; {} is used for {} tokens of {}",
                               before, table->text(), vocabulary, width));
 }
 

@@ -18,11 +18,10 @@ std::vector<std::int64_t> row_modes(std::int64_t vocabulary) {
 }  // namespace
 
 void set_size(Recipe& recipe, const ModelSize& size, std::int64_t vocabulary) {
-  COMERA_CHECK(
-      size.layers > 0 && size.hidden > 0 && size.hidden % 64 == 0 && vocabulary > 0,
-      "an encoder of {} layers of {} for {} tokens: layers and tokens must be positive, and the width a "
-      "multiple of 64",
-      size.layers, size.hidden, vocabulary);
+  COMERA_CHECK(size.layers > 0 && size.hidden > 0 && size.hidden % 64 == 0 && vocabulary > 0,
+               "an encoder of {} layers of width {} for {} tokens: layers and tokens must be positive, and "
+               "the width a multiple of 64",
+               size.layers, size.hidden, vocabulary);
   std::int64_t small = 1;  // the largest divisor up to the root
   for (std::int64_t mode = 1; mode * mode <= size.hidden; ++mode)
     if (size.hidden % mode == 0) small = mode;

@@ -43,12 +43,12 @@ std::vector<std::string> keys_without_effect(const Recipe& recipe) {
     check(given.amax_history_len != usual.amax_history_len, "amax_history_len", why);
   } else if (given.fp8_recipe != Float8Config::Scaling::delayed) {
     check(given.amax_history_len != usual.amax_history_len, "amax_history_len",
-          "only precision.fp8_recipe = \"delayed\" remembers steps");
+          "only precision.fp8_recipe = \"delayed\" uses earlier steps");
   }
   for (std::size_t phase = 0; phase < recipe.phases.size() && !recipe.tensorized.enabled; ++phase)
     if (recipe.phases[phase].objective != PhaseObjective::fixed)
       sentences.push_back(fmt::format(
-          "phase.{}.objective changes nothing: with tensorized.enabled = false there are no ranks to adapt",
+          "phase.{}.objective has no effect: with tensorized.enabled = false there are no ranks to adapt",
           phase));
   return sentences;
 }

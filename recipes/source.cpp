@@ -124,7 +124,7 @@ void Source::rename_old(toml::table& table, const std::string& section, const st
     const auto found = table.find(old.old_name);
     if (found == table.end()) continue;
     if (table.contains(old.name))
-      throw UsageError(fmt::format("{}: {}{} is the old name of {}, which is there, too; remove one of them",
+      throw UsageError(fmt::format("{}: {}{} is the old name of {}, which is also there; remove one of them",
                                    place(found->first, found->second), before, old.old_name, old.name));
     old_names_.push_back(fmt::format("{}{} is {}", before, old.old_name, old.name));
     const toml::key key(old.name, toml::source_region(found->first.source()));
@@ -201,14 +201,15 @@ void Source::override_with(const std::string& assignment) {
     walked += (walked.empty() ? "" : ".") + path[i];
     if (!here->is_table() && !here->is_array())
       throw UsageError(
-          fmt::format("--set {}: {} is {} in the recipe and has no keys of its own; set it whole", assignment,
-                      walked, quote(*here)));
+          fmt::format("--set {}: {} is {} in the recipe and has no keys within; set it as a whole",
+                      assignment, walked, quote(*here)));
   }
   toml::node* target = nullptr;
   if (here->is_array()) {
-    // Only whole values can be replaced; an entry of a list of numbers cannot be addressed alone.
-    throw UsageError(fmt::format("--set {}: {} is a list; set it whole or name a key of one of its entries",
-                                 assignment, walked));
+    // Only whole values can be exchanged; an entry of a list of numbers is not addressed by itself.
+    throw UsageError(
+        fmt::format("--set {}: {} is a list; set it as a whole, or name a key of one of its entries",
+                    assignment, walked));
   }
   toml::table& table = *here->as_table();
   overridden_.erase(table.get(path.back()));

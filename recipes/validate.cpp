@@ -20,7 +20,7 @@ namespace {
 
 void check_sources(const DataSection& data, const Places& places) {
   if (!data.sources.empty() && !data.train.empty())
-    places.fail("data.train", "data.train and [[data.source]] both say what to train on; leave one out");
+    places.fail("data.train", "data.train and [[data.source]] both name training data; remove one of them");
   std::map<std::string, std::size_t> numbers;
   for (std::size_t i = 0; i < data.sources.size(); ++i) {
     const DataSource& source = data.sources[i];
@@ -31,13 +31,13 @@ void check_sources(const DataSection& data, const Places& places) {
           fmt::format("{}.folder = \"{}\" has no name; give the folder of the shards", key, source.folder));
     const auto [same, added] = numbers.emplace(source.name(), i);
     if (!added)
-      places.fail(key + ".folder",
-                  fmt::format("{}.folder and data.source.{}.folder both end in \"{}\", the name by which a "
-                              "source is known; rename one",
-                              key, same->second, source.name()));
+      places.fail(key + ".folder", fmt::format("{}.folder and data.source.{}.folder both end in \"{}\", but "
+                                               "sources need different names; rename one",
+                                               key, same->second, source.name()));
     if (source.weight.has_value() != data.sources[0].weight.has_value())
-      places.fail(key, fmt::format("{} has {} weight, unlike data.source.0; give all sources one, or none",
-                                   key, source.weight ? "a" : "no"));
+      places.fail(
+          key, fmt::format("{} has {} weight, unlike data.source.0; give weights to all sources, or to none",
+                           key, source.weight ? "a" : "no"));
   }
 }
 
@@ -69,8 +69,8 @@ void check_optim(const OptimSection& optim, const Places& places) {
                             optim.eps, least_eps));
   if (optim.beta2 < optim.beta1 * optim.beta1)
     places.fail("optim.beta2",
-                fmt::format("optim.beta2 = {} is less than the square of optim.beta1 = {}, so that an update "
-                            "has no bound where gradients become small; raise beta2 or lower beta1",
+                fmt::format("optim.beta2 = {} is less than the square of optim.beta1 = {}, so updates are "
+                            "unbounded when gradients become small; raise beta2 or lower beta1",
                             optim.beta2, optim.beta1));
 }
 
@@ -80,22 +80,21 @@ void check_galore(const Recipe& recipe, const Places& places) {
   if (optim.kind != OptimizerKind::galore) {
     if (optim.galore)
       places.fail("optim.galore", fmt::format("[optim.galore] is not used by optim.name = \"{}\"; set it to "
-                                              "\"galore\", or leave the section out",
+                                              "\"galore\", or remove the section",
                                               name_of(optim.kind)));
     return;
   }
   if (recipe.low_rank || recipe.lte)
-    places.fail(
-        "optim.name",
-        fmt::format("optim.name = \"galore\" projects the gradients of whole matrices, and those of [{}] "
-                    "are small already; leave the section out, or take \"adamw\"",
-                    recipe.lte ? "lte" : "low_rank"));
-  if (recipe.dlrm) places.fail("optim.name", "optim.name = \"galore\" is for encoders; take \"adamw\"");
+    places.fail("optim.name",
+                fmt::format("optim.name = \"galore\" projects the gradients of whole matrices, and those of "
+                            "[{}] are already small; remove the section, or use \"adamw\"",
+                            recipe.lte ? "lte" : "low_rank"));
+  if (recipe.dlrm) places.fail("optim.name", "optim.name = \"galore\" is for encoders; use \"adamw\"");
   const TensorizedSection& trains = recipe.tensorized;
   if (trains.enabled && trains.attention && trains.ffn_up && trains.ffn_down && trains.head)
     places.fail("optim.name",
                 "optim.name = \"galore\" projects the gradients of dense linear layers, and this model has "
-                "none; set tensorized.enabled to false, or take \"adamw\"");
+                "none; set tensorized.enabled to false, or use \"adamw\"");
 }
 
 // With Muon the rate of cores is for whole matrices, with AdamW for single parameters: one value cannot serve
@@ -118,16 +117,15 @@ void check_micro_batches(const PhaseSection& phase, const std::string& path, std
     if (value == 0) places.fail(path, fmt::format("[{}] lacks {}; it must be given", path, key));
   if (phase.examples_per_micro_batch > 0)
     places.fail(path + ".examples_per_micro_batch",
-                fmt::format("{}.examples_per_micro_batch is for a click model; leave it out", path));
+                fmt::format("{}.examples_per_micro_batch is for a click model; remove it", path));
   if (phase.length > max_positions)
     places.fail(path + ".length", fmt::format("{}.length = {} is longer than model.max_positions = {}", path,
                                               phase.length, max_positions));
   if (phase.tokens_per_micro_batch < phase.length)
-    places.fail(
-        path + ".tokens_per_micro_batch",
-        fmt::format("{0}.tokens_per_micro_batch = {1} is less than {0}.length = {2}, so that a long sequence "
-                    "would not fit",
-                    path, phase.tokens_per_micro_batch, phase.length));
+    places.fail(path + ".tokens_per_micro_batch",
+                fmt::format("{0}.tokens_per_micro_batch = {1} is less than {0}.length = {2}, so a long "
+                            "sequence would not fit",
+                            path, phase.tokens_per_micro_batch, phase.length));
   if (phase.sequences_per_micro_batch > phase.tokens_per_micro_batch)
     places.fail(
         path + ".sequences_per_micro_batch",
@@ -165,7 +163,7 @@ void check_adaptation(const PhaseSection& phase, const std::string& path, const 
   if (phase.objective == PhaseObjective::fixed) {
     if (phase.adaptation)
       places.fail(section, fmt::format("{} is for a phase that adapts ranks; set {}.objective to "
-                                       "\"regularize\" or \"compress\", or leave the section out",
+                                       "\"regularize\" or \"compress\", or remove the section",
                                        section, path));
     return;
   }
@@ -174,8 +172,9 @@ void check_adaptation(const PhaseSection& phase, const std::string& path, const 
   const bool compresses = phase.objective == PhaseObjective::compress;
   for (const std::string& key : idle_adaptation_keys(phase.objective))
     if (is_given(adaptation, key))
-      fail(key, fmt::format("is for {0} phases only; leave it out, or set {1}.objective to \"{0}\"",
-                            compresses ? "regularize" : "compress", path));
+      fail(key, fmt::format(
+                    "is only for phases with objective = \"{0}\"; remove it, or set {1}.objective to \"{0}\"",
+                    compresses ? "regularize" : "compress", path));
   if (!compresses) return;
   if (ratio == size)
     places.fail(
@@ -184,23 +183,23 @@ void check_adaptation(const PhaseSection& phase, const std::string& path, const 
             "{} has {} target_ratio {} target_size; a phase that compresses needs exactly one of them",
             section, ratio ? "both" : "neither", ratio ? "and" : "nor"));
   if (size && !parse_size(adaptation.target_size))
-    fail("target_size", fmt::format("= \"{}\" is no size; expected a number with a unit, such as \"3.2MB\"",
-                                    adaptation.target_size));
+    fail("target_size",
+         fmt::format("= \"{}\" is not a size; expected a number with a unit, such as \"3.2MB\"",
+                     adaptation.target_size));
   if (size && is_given(adaptation, "target_of"))
-    fail("target_of", "is what a target_ratio is a ratio of; leave it out beside a target_size");
+    fail("target_of", "is the reference of target_ratio; remove it when target_size is given");
   if (adaptation.preset == RankPreset::paper && !adaptation.target_loss)
-    fail("preset",
-         "= \"paper\" needs a target_loss, which no preset can know; give one below the loss of now");
+    fail("preset", "= \"paper\" needs a target_loss; set it below the current loss");
   const AdaptationSection all = with_preset(adaptation, PhaseObjective::compress);
   for (const auto& [key, given] :
        {std::pair{"loss_weight", adaptation.loss_weight}, {"size_weight", adaptation.size_weight}})
-    if (given && !all.target_loss) fail(key, "weighs a gap against the loss's; give a target_loss too");
+    if (given && !all.target_loss) fail(key, "is weighed against the loss; set target_loss too");
   const double urgency = adaptation.urgency.value_or(1);
   if (urgency != 1 && *all.shrink_share == 0)
-    fail("urgency", "grows over shrink_share of the phase, which is 0; give a shrink_share, or leave it out");
+    fail("urgency", "grows over shrink_share of the phase, which is 0; raise shrink_share, or remove it");
   if (adaptation.shrink_share && *adaptation.shrink_share > 0 && !*all.hold && !*all.smallest_first &&
       *all.urgency == 1)
-    fail("shrink_share", "changes nothing without hold, smallest_first or an urgency above 1; leave it out");
+    fail("shrink_share", "has no effect without hold, smallest_first or an urgency above 1; remove it");
 }
 
 // Encoder-only keys in a section that click models have as well.
@@ -210,7 +209,7 @@ void refuse_others(const S& section, const std::string& path, const std::set<std
   for (const auto& key : keys_of<S>())
     if (!used.contains(key.name) && is_given(section, key.name))
       places.fail(path + "." + key.name,
-                  fmt::format("{}.{} is not for a click model; leave it out", path, key.name));
+                  fmt::format("{}.{} is not for a click model; remove it", path, key.name));
 }
 
 void check_click_micro_batches(const PhaseSection& phase, const std::string& path, const Places& places) {
@@ -219,7 +218,7 @@ void check_click_micro_batches(const PhaseSection& phase, const std::string& pat
     if (is_given(phase, key))
       places.fail(
           path + "." + key,
-          fmt::format("{}.{} is for an encoder; a click model has examples_per_micro_batch", path, key));
+          fmt::format("{}.{} is for an encoder; use examples_per_micro_batch for a click model", path, key));
   if (phase.examples_per_micro_batch == 0)
     places.fail(path, fmt::format("[{}] lacks examples_per_micro_batch; it must be given", path));
 }
@@ -237,8 +236,8 @@ void check_phases(const Recipe& recipe, const Places& places) {
     check_length(phase, path, places);
     check_adaptation(phase, path, places);
     if (!names.insert(phase.name).second)
-      places.fail(path + ".name",
-                  fmt::format("{}.name is '{}', as an earlier phase's; choose another", path, phase.name));
+      places.fail(path + ".name", fmt::format("{}.name is '{}', the name of an earlier phase; choose another",
+                                              path, phase.name));
   }
 }
 
@@ -247,11 +246,11 @@ void check_dlrm(const Recipe& recipe, const Places& places) {
                                    places);
   refuse_others(recipe.data, "data", {"train", "validation", "order"}, places);
   if (has_float8(recipe.precision.compute))
-    places.fail("precision.compute", fmt::format("precision.compute = \"{}\" is for encoders; take \"bf16\"",
+    places.fail("precision.compute", fmt::format("precision.compute = \"{}\" is for encoders; use \"bf16\"",
                                                  name_of(recipe.precision.compute)));
   if (recipe.tensorized.lookup == LookupKind::naive)
     places.fail("tensorized.lookup",
-                "tensorized.lookup = \"naive\" is for encoders; take \"unique\" or \"factors\"");
+                "tensorized.lookup = \"naive\" is for encoders; use \"unique\" or \"factors\"");
   if (recipe.dlrm->tables.empty() || !recipe.dlrm->dense_features) return;  // the data say more
   try {
     dlrm_config(recipe).validate();
@@ -277,25 +276,23 @@ void check_model(const Recipe& recipe, const Places& places) {
 void check_lte(const Recipe& recipe, const Places& places) {
   const LteSection& lte = *recipe.lte;
   if (recipe.tensorized.enabled)
-    places.fail("lte",
-                "[lte] is for a model without tensor trains; set tensorized.enabled to false, or leave [lte] "
-                "out");
+    places.fail(
+        "lte",
+        "[lte] is for a model without tensor trains; set tensorized.enabled to false, or remove [lte]");
   if (recipe.low_rank)
-    places.fail("lte", "[lte] and [low_rank] are two ways to make the same layers; leave one of them out");
+    places.fail("lte", "[lte] and [low_rank] are alternatives for the same layers; remove one of them");
   check_float(lte.lora_alpha, "lte.lora_alpha", places);
   for (std::size_t i = 0; i < recipe.phases.size(); ++i) {
     const std::string key = fmt::format("phase.{}.tokens_per_micro_batch", i);
     if (const std::int64_t tokens = recipe.phases[i].tokens_per_micro_batch; tokens % lte.num_heads != 0)
-      places.fail(key, fmt::format("{} = {} cannot be divided into parts for lte.num_heads = {}; take a "
-                                   "multiple of it",
-                                   key, tokens, lte.num_heads));
+      places.fail(key, fmt::format("{} = {} is not a multiple of lte.num_heads = {}; make it one", key,
+                                   tokens, lte.num_heads));
   }
   if (recipe.run.evaluation_interval % lte.merge_steps != 0)
-    places.fail(
-        "run.evaluation_interval",
-        fmt::format("run.evaluation_interval = {} is no multiple of lte.merge_steps = {}, but a model "
-                    "is evaluated after a merge only",
-                    recipe.run.evaluation_interval, lte.merge_steps));
+    places.fail("run.evaluation_interval",
+                fmt::format("run.evaluation_interval = {} is not a multiple of lte.merge_steps = {}, but "
+                            "models are evaluated only after a merge",
+                            recipe.run.evaluation_interval, lte.merge_steps));
   if (recipe.run.evaluation_epochs > 0)
     places.fail("run.evaluation_epochs",
                 "run.evaluation_epochs ends between two merges of [lte]; give run.evaluation_interval "
@@ -304,12 +301,12 @@ void check_lte(const Recipe& recipe, const Places& places) {
 
 void check_forms(const Recipe& recipe, const Places& places) {
   if (!recipe.dlrm && recipe.data.order != DataOrder::shuffled)
-    places.fail("data.order", "data.order is for a click model; leave it out");
+    places.fail("data.order", "data.order is for a click model; remove it");
   if (recipe.lte) check_lte(recipe, places);
   if (recipe.low_rank && recipe.tensorized.enabled)
     places.fail("low_rank",
-                "[low_rank] is for a model without tensor trains; set tensorized.enabled to false, or leave "
-                "[low_rank] out");
+                "[low_rank] is for a model without tensor trains; set tensorized.enabled to false, or remove "
+                "[low_rank]");
 }
 
 }  // namespace
@@ -358,7 +355,7 @@ void require_pretraining_keys(const Recipe& recipe) {
 void require_click_keys(const Recipe& recipe) {
   if (recipe.data.train.empty())
     throw UsageError(
-        "data.train is empty; training needs the folder that `comera clicks data` has made: --data FOLDER");
+        "data.train is empty; training needs a folder made by `comera clicks data`: --data FOLDER");
   require_training_keys(recipe);
 }
 

@@ -59,7 +59,7 @@ RunMetrics read_metrics(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file)
     throw UsageError(
-        fmt::format("{}: there is no such file; give the folder of a run that has begun", path.string()));
+        fmt::format("{}: there is no such file; give the folder of a run that has started", path.string()));
   RunMetrics metrics;
   std::int64_t bad = 0, number = 1;
   for (std::string text; std::getline(file, text); ++number) {
@@ -69,7 +69,7 @@ RunMetrics read_metrics(const std::filesystem::path& path) {
       metrics.lines.push_back(std::move(line));
     } else if (file.eof()) {
       metrics.notes.push_back(
-          fmt::format("the last line of {} is unfinished and left out", path.filename().string()));
+          fmt::format("the last line of {} is incomplete and was skipped", path.filename().string()));
     } else if (++bad == 1) {
       metrics.first_bad = number;
     }

@@ -84,7 +84,7 @@ std::string rank_report(const CheckpointRanks& state) {
   text +=
       "\nbefore, after: elements of the cores, counting live ranks only; times fewer than the dense matrix\n";
   if (state.history.stages.empty())
-    text += "the file has no history of its ranks: 'before' is what it holds now\n";
+    text += "the file has no history of its ranks: 'before' shows its current ranks\n";
   const auto line = [&](const char* what, const std::string& value) {
     text += fmt::format("{:<28}{}\n", what, value);
   };

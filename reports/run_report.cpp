@@ -117,7 +117,7 @@ std::vector<Picture> pictures_of(const std::vector<Story>& stories) {
                               {"Accuracy, held out", {{"validation_accuracy", "accuracy"}}},
                               {"AUC, held out", {{"validation_auc", "AUC"}}},
                               tasks,
-                              {"Size of the tensor trains against the start's",
+                              {"Size of the tensor trains relative to the start",
                                {{"ranks/size", "size"}, {"ranks/target", "target", "dashed"}},
                                true},
                               {"Live ranks", {{"ranks/live", "live ranks"}}, true},
@@ -303,7 +303,7 @@ std::vector<std::pair<std::string, Json>> results_of(const ReportedRun& run, con
   results.emplace_back("examples a second", of(story.training, "examples_per_second"));
   if (run.ranks) {
     results.emplace_back("numbers", run.ranks->live_parameters());
-    results.emplace_back("numbers of the dense baseline", run.ranks->dense_baseline);
+    results.emplace_back("parameters of the dense baseline", run.ranks->dense_baseline);
     results.emplace_back(
         "times smaller",
         rounded(static_cast<double>(run.ranks->dense_baseline) /
@@ -328,7 +328,7 @@ std::vector<std::string> summary_of(const ReportedRun& run, const Story& story) 
   if (run.ranks) {
     const std::int64_t own = run.ranks->live_parameters(), dense = run.ranks->dense_baseline;
     lines.push_back(own == dense ? fmt::format("{} numbers, all dense", grouped(own))
-                                 : fmt::format("{} numbers, {} than its dense baseline", grouped(own),
+                                 : fmt::format("{} parameters, {} than its dense baseline", grouped(own),
                                                times_text(dense, own)));
   }
   if (story.steps > 0)

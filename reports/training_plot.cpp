@@ -74,7 +74,7 @@ void take(Curves& curves, const Json& line) {
 Curves read_curves(const std::filesystem::path& path) {
   Curves curves;
   const RunMetrics metrics = read_metrics(path);
-  COMERA_CHECK(metrics.first_bad == 0, "{}: line {} is no line of a run's metrics", path.string(),
+  COMERA_CHECK(metrics.first_bad == 0, "{}: line {} is not a line of a run's metrics", path.string(),
                metrics.first_bad);
   for (const Json& line : metrics.lines) take(curves, line);
   if (curves.loss.empty() && curves.held_out.empty())

@@ -166,7 +166,7 @@ if "$program" pairs --input "$input" --output "$folder/pairs" --copies 4 --held-
   wait_for_training || fail "fine-tuning did not succeed; see its message above"
   # Of the last model: the best one was chosen by these very examples.
   scores=$("$program" eval "$task_output/checkpoints/$(< "$task_output/checkpoints/latest")" --json 2> /dev/null)
-elif grep -q 'too few to learn from' "$folder/pairs.log"; then
+elif grep -q 'but a task needs at least' "$folder/pairs.log"; then
   printf 'left out: '
   cat "$folder/pairs.log"
   scores=""

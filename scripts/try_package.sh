@@ -66,7 +66,7 @@ test ! -e run
 comera pretrain quickstart --input /code --vocabulary 2000 --output run --set phase.0.steps=20 \
   --set phase.0.warmup_steps=5 --set phase.1.steps=10 --stop-after 10
 comera resume run
-comera fill run 'const [MASK] x = 1;'
+comera fill-mask run 'const [MASK] x = 1;'
 comera export run --to elsewhere
 ls -l elsewhere
 TRY

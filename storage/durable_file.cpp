@@ -164,7 +164,7 @@ std::vector<std::filesystem::path> create_directories_durably(const std::filesys
   COMERA_CHECK(absent, "{}: could not create the directory: {}", directory.string(), code.message());
   std::error_code none;
   COMERA_CHECK(!std::filesystem::is_symlink(directory, none) || std::filesystem::exists(directory, none),
-               "{}: is a link to {}, which is not there; mount or make it, or remove the link",
+               "{}: is a link to {}, which does not exist; mount or create it, or remove the link",
                directory.string(), std::filesystem::read_symlink(directory, none).string());
   const std::filesystem::path above = directory.parent_path();
   std::vector<std::filesystem::path> made;

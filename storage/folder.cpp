@@ -19,7 +19,7 @@ std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folde
   std::error_code code;
   std::vector<std::filesystem::path> entries = entries_of(folder, code);
   COMERA_CHECK(!code || code == std::errc::no_such_file_or_directory,
-               "{}: could not be listed: {}; mend that, since what it holds decides about what is done",
+               "{}: could not be listed: {}; fix that first, since the command depends on its contents",
                folder.string(), code.message());
   return entries;
 }
@@ -27,7 +27,7 @@ std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folde
 bool exists(const std::filesystem::path& path) {
   std::error_code code;
   const bool there = std::filesystem::exists(path, code);
-  COMERA_CHECK(!code, "{}: could not be looked at: {}; mend that, since it decides about what is done",
+  COMERA_CHECK(!code, "{}: could not be checked: {}; fix that first, since the command depends on it",
                path.string(), code.message());
   return there;
 }

@@ -54,7 +54,7 @@ void swap_folders(const std::filesystem::path& replacement, const std::filesyste
   if (!done && (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP)) {
     std::filesystem::path before = path;
     before += ".before";
-    COMERA_CHECK(!is_taken(before), "{}: is what stood in place of {} when a process was ended; move it",
+    COMERA_CHECK(!is_taken(before), "{}: was left in place of {} by a process that was killed; move it",
                  before.string(), path.string());
     if (there) {
       done = move(path, before, 0);

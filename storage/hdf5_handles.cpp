@@ -176,11 +176,10 @@ const char* kind_of(hid_t type) {
 void check_layout(const State& file, hid_t dataset, std::string_view path) {
   const Handle properties(H5Dget_create_plist(dataset), H5Pclose);
   if (properties < 0) fail(file.path, fmt::format("read the layout of '{}'", path));
-  COMERA_CHECK(
-      H5Pget_layout(properties) != H5D_VIRTUAL && H5Pget_external_count(properties) <= 0,
-      "{}: the numbers of '{}' are said to lie in other files, which are not read; write the file with its "
-      "contents in it",
-      file.path.string(), path);
+  COMERA_CHECK(H5Pget_layout(properties) != H5D_VIRTUAL && H5Pget_external_count(properties) <= 0,
+               "{}: the values of '{}' are stored in other files, which are not read; write the file with "
+               "its contents in it",
+               file.path.string(), path);
 }
 
 // Filters that cannot be decoded here would otherwise fail only on reading, with an HDF5 error number.

@@ -33,7 +33,7 @@ std::string read_small_file(const std::filesystem::path& path, std::int64_t limi
                             std::string_view expected) {
   const std::string name = path.string();
   const auto refuse_size = [&](std::int64_t bytes, const char* more) {
-    throw Error(fmt::format("{}: has {} bytes{}, and at most {} are read; expected {}", name, bytes, more,
+    throw Error(fmt::format("{}: has {} bytes{}, more than the limit of {}; expected {}", name, bytes, more,
                             limit, expected));
   };
   const Opened opened(path);

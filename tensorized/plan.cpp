@@ -230,7 +230,8 @@ std::string explain_plan(const MachineModel& machine, const std::string& layer, 
       plan.core_gradient == PlanKind::factors) {
     const PlanCost cost = Costs(shape, tokens, 4).fused_factors();
     text += fmt::format(
-        "  all by halves, sharing the merge, xA and d(xA): {:.4f} GFLOP, {:.2f} MiB, {} calls, {:.3f} ms\n",
+        "  all by left and right factors, sharing the contraction, xA and d(xA): {:.4f} GFLOP, {:.2f} MiB, "
+        "{} calls, {:.3f} ms\n",
         cost.flops * 1e-9, cost.bytes / 1048576, cost.calls, seconds_of(cost, machine, compute) * 1e3);
   }
   return text;

@@ -9,7 +9,7 @@
 
 Reads one text per line, or two with a tab between, and gives each the mean of its hidden states, as `comera embed`
 does, or with --gives the probabilities of its classes (`comera predict`) or the five likeliest pieces for each [MASK]
-(`comera fill`). Texts are tokenized by the model's own tokenizer, sorted by length and put into batches of equal
+(`comera fill-mask`). Texts are tokenized by the model's own tokenizer, sorted by length and put into batches of equal
 numbers of texts, padded to the longest, which is the quickest way that we know there. A model of tensor trains is
 exported as the dense model that it is equal to. --dtype bfloat16 converts a PyTorch model; ONNX Runtime's CPU kernels
 have none. The first call with --runtime onnx writes the file --onnx and stops; so neither the export nor PyTorch is in

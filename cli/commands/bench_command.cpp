@@ -42,8 +42,7 @@ struct BenchOptions {
 std::string bench_recipe(BenchOptions& options) {
   const Recipe recipe = options.recipe.load_encoder();
   if (recipe.model.vocabulary == 0 && options.vocabulary == 0)
-    throw UsageError(
-        "the recipe takes its vocabulary from the tokenizer; say how large it is with --vocabulary N");
+    throw UsageError("the recipe takes its vocabulary from the tokenizer; give its size with --vocabulary N");
   options.step.config = encoder_config(recipe, options.vocabulary);
   if (!recipe.tensorized.enabled)
     throw UsageError(
@@ -69,39 +68,40 @@ void bench_step(BenchOptions& options) {
 
 void add_step_command(CLI::App& command) {
   auto options = std::make_shared<BenchOptions>();
-  CLI::App* step = command.add_subcommand(
-      "step", "Whole training steps of a recipe's model, or of a checkpoint's, and of its dense baseline");
+  CLI::App* step = command.add_subcommand("step", "Time training steps of a model and of its dense baseline");
   add_recipe_options(*step, options->recipe);
   step->get_option("recipe")->required(false);
-  step->add_option("--checkpoint", options->checkpoint,
-                   "Instead of a recipe, a checkpoint (.h5) or run's folder of a run that adapts ranks: its "
-                   "model as it was before, with its dead entries zero, and without them")
+  step->add_option(
+          "--checkpoint", options->checkpoint,
+          "Measure a run that adapts ranks instead of a recipe: give its folder or a checkpoint (.h5). "
+          "Compares the model before pruning, with pruned ranks set to zero, and with them removed")
       ->type_name("CHECKPOINT")
       ->excludes("--set");
-  step->add_option("--tokens", options->step.tokens, "Tokens of a step")
+  step->add_option("--tokens", options->step.tokens, "Tokens per training step")
       ->check(positive_number)
       ->capture_default_str();
-  step->add_option("--length", options->step.length, "Tokens of a sequence")
+  step->add_option("--length", options->step.length, "Tokens per sequence")
       ->check(positive_number)
       ->capture_default_str();
-  step->add_option("--repeats", options->step.repeats, "Steps of each, in turn")
+  step->add_option("--repeats", options->step.repeats, "Time this many steps of each model, in turn")
       ->check(positive_number)
       ->capture_default_str();
   add_device_option(*step, options->step.device);
-  step->add_option("--graph", options->graph, "on: record a step on a GPU once and replay it; off: never")
+  step->add_option("--graph", options->graph, "Record each step on a GPU once and replay it (CUDA graphs)")
       ->check(CLI::IsMember({"on", "off"}))
       ->capture_default_str();
-  step->add_option("--threads", options->threads, "Threads; 0: all")->check(number_of_threads);
+  step->add_option("--threads", options->threads, "Use this many CPU threads; 0: all")
+      ->check(number_of_threads);
   step->add_option("--vocabulary", options->vocabulary,
-                   "Vocabulary, where the recipe leaves it to the tokenizer")
+                   "Vocabulary size, if the recipe leaves it to the tokenizer")
       ->check(positive_number)
       ->excludes("--checkpoint");
   step->add_flag("--profile", options->step.profile,
-                 "Also show where the time goes and what the work needs at least");
-  step->add_flag("--only-tensorized", options->step.only_tensorized, "Leave out the dense baseline");
+                 "Also break the time down by operation, with a lower bound for each");
+  step->add_flag("--only-tensorized", options->step.only_tensorized, "Skip the dense baseline");
   step->footer(
       "Examples:\n"
-      "  comera bench step recipes/six_encoder_mnli.toml --tokens 4096 --length 128\n"
+      "  comera bench step six_encoder_mnli --tokens 4096 --length 128\n"
       "  comera bench step --checkpoint runs/adapted --tokens 4096 --length 128");
   step->callback([options] { bench_step(*options); });
 }
@@ -128,14 +128,14 @@ void add_precision_command(CLI::App& command) {
   auto options = std::make_shared<PrecisionOptions>();
   PrecisionBenchmarkOptions& benchmark = options->benchmark;
   CLI::App* precision = command.add_subcommand(
-      "precision", "Matrix products and linears of tensor trains in each precision: errors and times");
+      "precision", "Time matrix products and tensor-train layers in each precision, with their errors");
   const auto sizes = [&](const char* name, std::vector<std::int64_t>& values, const char* what) {
     return precision->add_option(name, values, what)->check(positive_number)->capture_default_str();
   };
   const std::vector<CLI::Option*> given = {
-      sizes("--tokens", benchmark.tokens, "Tokens (rows); several are measured one after another"),
-      sizes("--inputs", benchmark.inputs, "Inputs, each a multiple of 16"),
-      sizes("--outputs", benchmark.outputs, "Outputs, each a multiple of 16"),
+      sizes("--tokens", benchmark.tokens, "Tokens (rows) of a batch; several sizes are measured in turn"),
+      sizes("--inputs", benchmark.inputs, "Input widths, multiples of 16"),
+      sizes("--outputs", benchmark.outputs, "Output widths, multiples of 16"),
       sizes("--rank", benchmark.ranks, "Ranks of the tensor train's middle bond")};
   CLI::Option* quick = precision->add_flag_callback(
       "--quick",
@@ -144,14 +144,15 @@ void add_precision_command(CLI::App& command) {
         options->benchmark.inputs = {256};
         options->benchmark.outputs = {256, 1024};
       },
-      "512 tokens, 256 x 256 and 256 x 1024 only");
+      "Measure 512 tokens with 256 x 256 and 256 x 1024 only");
   for (CLI::Option* option : given) quick->excludes(option);
-  precision->add_option("--repeats", benchmark.repeats, "Turns of all precisions")
+  precision->add_option("--repeats", benchmark.repeats, "Measure every precision this many times")
       ->check(positive_number)
       ->capture_default_str();
   add_device_option(*precision, benchmark.device);
-  precision->add_option("--threads", options->threads, "Threads; 0: all")->check(number_of_threads);
-  precision->add_option("--json", options->json, "Also write the numbers to this file")->type_name("FILE");
+  precision->add_option("--threads", options->threads, "Use this many CPU threads; 0: all")
+      ->check(number_of_threads);
+  precision->add_option("--json", options->json, "Also write the results to this file")->type_name("FILE");
   precision->footer(
       "Examples:\n"
       "  comera bench precision --quick\n"
@@ -185,7 +186,7 @@ std::pair<std::string, double> method_rate(const std::string& text) {
         fmt::format("--rate {}: give a method and its learning rate, such as galore=4e-3", text));
   const std::string name = text.substr(0, at);
   if (std::ranges::count(method_names(), name) == 0)
-    throw UsageError(fmt::format("--rate {}: '{}' is no method; there are {}", text, name,
+    throw UsageError(fmt::format("--rate {}: '{}' is not a method; choose from {}", text, name,
                                  fmt::join(method_names(), ", ")));
   return {name, rate};
 }
@@ -195,17 +196,16 @@ void learn(const MethodsLearningOptions& learning, StopSignals& signals) {
   if (learn_methods(learning))
     print_out("{}", report_learning(learning));
   else
-    print_out("stopped; the same command goes on where it was\n");
+    print_out("stopped; repeat the command to continue\n");
 }
 
 void bench_methods(MethodsOptions& options) {
   StopSignals signals;
   if ((options.learn > 0) == options.output.empty())
-    throw UsageError("--learn STEPS and --output DIRECTORY belong together: runs need a place");
+    throw UsageError("--learn STEPS and --output DIR belong together: give both or neither");
   const Recipe recipe = options.recipe.load_encoder();
   if (recipe.model.vocabulary == 0 && options.benchmark.vocabulary == 0)
-    throw UsageError(
-        "the recipe takes its vocabulary from the tokenizer; say how large it is with --vocabulary N");
+    throw UsageError("the recipe takes its vocabulary from the tokenizer; give its size with --vocabulary N");
   for (const std::string& rate : options.rates) {
     const auto [name, value] = method_rate(rate);
     options.methods.rates[name] = value;
@@ -232,58 +232,59 @@ void add_methods_command(CLI::App& command) {
   auto options = std::make_shared<MethodsOptions>();
   MethodsBenchmarkOptions& benchmark = options->benchmark;
   CLI::App* methods = command.add_subcommand(
-      "methods", "Time and memory of ways to train a recipe's encoder: tensor trains, dense, GaLore, ...");
+      "methods", "Compare training methods (tensor trains, dense, GaLore, ...) in time and memory");
   add_recipe_options(*methods, options->recipe);
-  methods->add_option("--method", options->methods.names, "One of these methods only; may be given again")
+  methods->add_option("--method", options->methods.names, "Measure this method only; may be repeated")
       ->check(CLI::IsMember(method_names()));
-  methods->add_option("--batch", benchmark.batches, "Sequences of a step; several are measured in turn")
+  methods->add_option("--batch", benchmark.batches, "Sequences per step; several sizes are measured in turn")
       ->check(positive_number)
       ->capture_default_str();
-  methods->add_option("--length", benchmark.length, "Tokens of a sequence")
+  methods->add_option("--length", benchmark.length, "Tokens per sequence")
       ->check(positive_number)
       ->capture_default_str();
-  methods->add_option("--rounds", benchmark.rounds, "Turns of all methods")
+  methods->add_option("--rounds", benchmark.rounds, "Measure every method this many times")
       ->check(positive_number)
       ->capture_default_str();
   methods
       ->add_option("--galore-rank", options->methods.galore.rank,
-                   "GaLore's rank; if not given, a quarter of the hidden size")
+                   "Rank of GaLore (default: a quarter of the hidden size)")
       ->check(positive_number);
   methods
       ->add_option("--low-rank", options->methods.low_rank,
-                   "Rank of the factors; if not given, a quarter of the hidden size")
+                   "Rank of the low-rank factors (default: a quarter of the hidden size)")
       ->check(positive_number);
-  methods->add_option("--lora-r", options->methods.lte.lora_r, "LTE's rank of an adapter")
+  methods->add_option("--lora-r", options->methods.lte.lora_r, "Rank of an LTE adapter")
       ->check(positive_number)
       ->capture_default_str();
-  methods->add_option("--num-heads", options->methods.lte.num_heads, "LTE's adapters of each layer")
+  methods->add_option("--num-heads", options->methods.lte.num_heads, "LTE adapters per layer")
       ->check(positive_number)
       ->capture_default_str();
   methods
       ->add_option("--rate", options->rates,
-                   "METHOD=RATE: its learning rate with --learn, instead of the recipe's; may be given again")
+                   "Learning rate of a method with --learn, instead of the recipe's; may be repeated")
       ->type_name("METHOD=RATE");
   add_device_option(*methods, benchmark.device);
-  methods->add_option("--threads", options->threads, "Threads; 0: all")->check(number_of_threads);
+  methods->add_option("--threads", options->threads, "Use this many CPU threads; 0: all")
+      ->check(number_of_threads);
   methods
       ->add_option("--vocabulary", benchmark.vocabulary,
-                   "Vocabulary, where the recipe leaves it to the tokenizer")
+                   "Vocabulary size, if the recipe leaves it to the tokenizer")
       ->check(positive_number);
-  methods->add_option("--json", options->json, "Also write the numbers to this file")->type_name("FILE");
-  methods->add_option("--svg", options->svg, "Also draw them into this file")->type_name("FILE");
+  methods->add_option("--json", options->json, "Also write the results to this file")->type_name("FILE");
+  methods->add_option("--svg", options->svg, "Also draw the results as SVG into this file")
+      ->type_name("FILE");
   methods
       ->add_option("--learn", options->learn,
-                   "Also train each for so many steps on the recipe's data, in the same order")
+                   "Also train each method for this many steps, on the same data in the same order")
       ->check(positive_number);
   methods
       ->add_option("--output", options->output,
-                   "Where the runs of --learn are, with learning.json and learning.svg")
-      ->type_name("DIRECTORY");
+                   "Folder for the runs of --learn, with learning.json and learning.svg")
+      ->type_name("DIR");
   methods->footer(
       "Examples:\n"
-      "  comera bench methods recipes/six_encoder_mnli.toml\n"
-      "  comera bench methods recipes/six_encoder_mnli.toml --batch 1 --method tensor_trains --method "
-      "galore");
+      "  comera bench methods six_encoder_mnli\n"
+      "  comera bench methods six_encoder_mnli --batch 1 --method tensor_trains --method galore");
   methods->callback([options] { bench_methods(*options); });
 }
 
@@ -308,14 +309,14 @@ void bench_lookup(LookupOptions& options) {
     const Recipe recipe = options.recipe.load_encoder();
     if (recipe.model.vocabulary == 0 && options.vocabulary == 0)
       throw UsageError(
-          "the recipe takes its vocabulary from the tokenizer; say how large it is with --vocabulary N");
+          "the recipe takes its vocabulary from the tokenizer; give its size with --vocabulary N");
     const EncoderConfig config = encoder_config(recipe, options.vocabulary);
     benchmark.rows = config.vocabulary, benchmark.width = config.hidden;
     shape = config.tensorized.embedding;
   }
   if (!shape)
     throw UsageError(options.rows > 0
-                         ? "such a table has no fewer numbers as a tensor-train matrix; lower --rank"
+                         ? "this table is not smaller as a tensor-train matrix; lower --rank"
                          : "the recipe's embedding is dense; give one with [tensorized.embedding]");
   benchmark.shape = *shape;
   if (!options.shard.empty()) {
@@ -331,40 +332,42 @@ void bench_lookup(LookupOptions& options) {
 void add_lookup_command(CLI::App& command) {
   auto options = std::make_shared<LookupOptions>();
   LookupBenchmarkOptions& benchmark = options->benchmark;
-  CLI::App* lookup = command.add_subcommand(
-      "lookup", "Looking up a table of embeddings, dense and in each way of a tensor-train matrix");
+  CLI::App* lookup =
+      command.add_subcommand("lookup", "Time embedding lookups, dense and in each tensor-train method");
   add_recipe_options(*lookup, options->recipe);
   lookup->get_option("recipe")->required(false);
-  lookup->add_option("--tokens", benchmark.tokens, "Ids of a batch; several are measured one after another")
+  lookup->add_option("--tokens", benchmark.tokens, "Ids per batch; several sizes are measured in turn")
       ->check(positive_number)
       ->capture_default_str();
   lookup
-      ->add_option("--shard", options->shard,
-                   "Take the ids of this shard's first tokens, instead of drawing them")
+      ->add_option("--shard", options->shard, "Take ids from the start of this shard instead of drawing them")
       ->type_name("FILE");
-  lookup->add_option("--exponent", benchmark.exponent, "Of Zipf's law, by which ids are drawn; 0: all alike")
+  lookup
+      ->add_option("--exponent", benchmark.exponent,
+                   "Draw ids by Zipf's law with this exponent; 0: uniformly")
       ->check(CLI::Range(0.0, 10.0))
       ->capture_default_str();
-  lookup->add_option("--rows", options->rows, "Instead of a recipe's table, one of so many rows")
+  lookup->add_option("--rows", options->rows, "Measure a table with this many rows instead of a recipe's")
       ->check(positive_number);
   const auto of_rows = [&](const char* name, auto& value, const char* what) {
     lookup->add_option(name, value, what)->check(positive_number)->capture_default_str()->needs("--rows");
   };
-  of_rows("--width", options->width, "Numbers of a row");
+  of_rows("--width", options->width, "Width of a row");
   of_rows("--rank", options->rank, "Ranks");
-  of_rows("--cores", options->cores, "Cores, from 2 to 6");
-  lookup->add_option("--repeats", benchmark.repeats, "Turns of each")
+  of_rows("--cores", options->cores, "Number of cores, 2 to 6");
+  lookup->add_option("--repeats", benchmark.repeats, "Measure each method this many times")
       ->check(positive_number)
       ->capture_default_str();
   add_device_option(*lookup, benchmark.device);
-  lookup->add_option("--threads", options->threads, "Threads; 0: all")->check(number_of_threads);
+  lookup->add_option("--threads", options->threads, "Use this many CPU threads; 0: all")
+      ->check(number_of_threads);
   lookup
       ->add_option("--vocabulary", options->vocabulary,
-                   "Vocabulary, where the recipe leaves it to the tokenizer")
+                   "Vocabulary size, if the recipe leaves it to the tokenizer")
       ->check(positive_number);
   lookup->footer(
       "Examples:\n"
-      "  comera bench lookup recipes/six_encoder_mnli.toml\n"
+      "  comera bench lookup six_encoder_mnli\n"
       "  comera bench lookup --rows 10131227 --width 64 --rank 32 --tokens 10000");
   lookup->callback([options] { bench_lookup(*options); });
 }
@@ -372,7 +375,7 @@ void add_lookup_command(CLI::App& command) {
 }  // namespace
 
 void add_bench_command(CLI::App& program) {
-  CLI::App* command = program.add_subcommand("bench", "Measure on this machine");
+  CLI::App* command = program.add_subcommand("bench", "Benchmark training and its parts on this machine");
   command->require_subcommand(1);
   add_step_command(*command);
   add_precision_command(*command);

@@ -27,6 +27,8 @@ void add_report_command(CLI::App& program);
 void add_compact_command(CLI::App& program);
 void add_clicks_command(CLI::App& program);
 void add_bench_command(CLI::App& program);
+void add_completion_command(CLI::App& program);
+void add_manual_command(CLI::App& program);
 
 // Subcommands of 'comera clicks'.
 void add_click_data_command(CLI::App& clicks);

@@ -78,11 +78,11 @@ void print_totals(const DenseCompaction& done) {
   print_out("{:<18}{:>14.1f} s\n", "time", seconds);
   if (!missed.empty()) {
     const std::span<const std::string> first(missed.data(), std::min<std::size_t>(missed.size(), 3));
-    print_out("! the caps on the ranks kept {} of {} layers above the error allowed: {}{}\n", missed.size(),
+    print_out("! the rank limits kept {} of {} layers above the allowed error: {}{}\n", missed.size(),
               done.layers.size(), fmt::join(first, ", "), missed.size() > 3 ? ", …" : "");
   }
   if (done.after > done.before)
-    print_out("the tensor trains are larger than the matrices; allow a larger --error, or cap the ranks\n");
+    print_out("the tensor trains are larger than the matrices; raise --error, or limit the ranks\n");
 }
 
 void compact_from_dense(const CompactOptions& options) {
@@ -109,9 +109,8 @@ void compact_from_dense(const CompactOptions& options) {
   const DenseCompaction done = compact_dense(dense, recipe, compaction, output);
   print_totals(done);
   print_out(
-      "saved {}: weights only; the optimizer state of the dense model belongs to other parameters and is "
-      "left "
-      "out, so begin a new run with it\n",
+      "saved {} without optimizer state, which belongs to the dense parameters; start a new run from it "
+      "(--from)\n",
       output.string());
 }
 
@@ -137,8 +136,10 @@ void compact_ranks(const CompactOptions& options) {
   if (compaction.nothing_dead()) {
     reader.verify();
     storage::copy_file_durably(source, output);
-    print_out("{}: no entry of its gates is 0, so that there is nothing to remove\nsaved {}, a copy\n",
-              source.string(), output.string());
+    print_out(
+        "{}: has no pruned ranks, so there is nothing to remove\n"
+        "saved {}, a copy\n",
+        source.string(), output.string());
     return;
   }
   const std::int64_t parameters = compaction.write(output);
@@ -157,7 +158,7 @@ void compact_ranks(const CompactOptions& options) {
 void compact(const CompactOptions& options) {
   if (options.checkpoint.empty() == options.from_dense.empty())
     throw UsageError(
-        "give one checkpoint: of a run that adapts ranks, or, with --from-dense, of a dense model");
+        "give one checkpoint: of a run that adapts ranks, or of a dense model with --from-dense");
   if (options.from_dense.empty())
     compact_ranks(options);
   else
@@ -169,56 +170,52 @@ void compact(const CompactOptions& options) {
 void add_compact_command(CLI::App& program) {
   auto options = std::make_shared<CompactOptions>();
   CLI::App* command = program.add_subcommand(
-      "compact",
-      "Remove what is dead from the checkpoint of a run that adapts ranks, or turn a dense model's "
-      "checkpoint into tensor trains (TT-SVD)");
+      "compact", "Remove pruned ranks from a checkpoint, or turn a dense model into tensor trains");
   command
       ->add_option("checkpoint", options->checkpoint,
-                   "Checkpoint (.h5) or run's folder of a run that adapts ranks: entries of gates that "
-                   "are 0, their slices and layers without any are removed, all else stays")
+                   "Checkpoint (.h5) or folder of a run that adapts ranks; pruned ranks and layers without "
+                   "live ranks are removed, all else stays")
       ->type_name("CHECKPOINT");
-  CLI::Option* from_dense =
-      command
-          ->add_option("--from-dense", options->from_dense,
-                       "Checkpoint (.h5) or run's folder of a model trained with tensorized.enabled=false")
-          ->type_name("CHECKPOINT");
-  command->add_option("--output", options->output, "The new checkpoint: a file (.h5), or a folder for it")
+  CLI::Option* from_dense = command
+                                ->add_option("--from-dense", options->from_dense,
+                                             "Decompose this dense model by TT-SVD: a checkpoint (.h5) or "
+                                             "run's folder trained with tensorized.enabled=false")
+                                ->type_name("CHECKPOINT");
+  command->add_option("--output", options->output, "Write the new checkpoint to this file (.h5) or folder")
       ->required()
       ->type_name("DIR_OR_FILE");
   command
       ->add_option("--error", options->compaction.error,
-                   "Relative error (Frobenius) that each layer's matrix may have; its ranks follow from it")
+                   "Choose each layer's ranks so that its relative error (Frobenius norm) is at most this")
       ->capture_default_str()
       ->needs(from_dense);
   command
       ->add_option("--max-rank", options->compaction.max_rank,
-                   "No rank above this, even if the error is missed")
+                   "Limit every rank to this, even if --error is exceeded")
       ->check(positive_number)
       ->needs(from_dense);
   command
       ->add_flag("--recipe-ranks", options->compaction.recipe_ranks,
-                 "No rank above the recipe's, even if the error is missed")
+                 "Limit ranks to those of the recipe, even if --error is exceeded")
       ->needs(from_dense);
   command
-      ->add_option(
-          "--recipe", options->recipe,
-          "Take [tensorized], with the modes, from this recipe instead of the checkpoint's; modes of "
-          "another width become as many that fit")
+      ->add_option("--recipe", options->recipe,
+                   "Take [tensorized] and its modes from this recipe instead of the checkpoint's; modes are "
+                   "adjusted to other widths")
       ->type_name("RECIPE")
       ->needs(from_dense);
   command
-      ->add_option(
-          "--set", options->overrides,
-          "Overrides a key of [tensorized], such as tensorized.ffn_up.input_modes=[8,8]; may be repeated")
+      ->add_option("--set", options->overrides,
+                   "Set a key of [tensorized], such as tensorized.ffn_up.input_modes=[8,8]; may be repeated")
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE")
       ->needs(from_dense);
-  command->add_flag("--overwrite", options->overwrite, "Replace an output that exists");
+  command->add_flag("--overwrite", options->overwrite, "Replace an existing output");
   command->footer(
       "Examples:\n"
       "  comera compact runs/adapted --output compact.h5\n"
       "  comera compact --from-dense runs/dense --output compact.h5 --error 0.1\n"
-      "For a model's size at a given error of each layer: docs/guide/compaction.md");
+      "docs/guide/compaction.md shows model sizes for several errors.");
   command->callback([options] { compact(*options); });
 }
 

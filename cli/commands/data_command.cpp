@@ -39,8 +39,7 @@ void make_data(const DataOptions& options) {
     print_out("wrote {}: the tokenizer of these shards (data.tokenizer)\n", written.string());
   }
   if (!options.corpus.held_out.empty() && counts.validation.documents == 0)
-    log_info(
-        "note: no document of --held-out-input is left, so that nothing is held out; name other folders\n");
+    log_info("note: no document of --held-out-input is left, so nothing is held out; give other folders\n");
 }
 
 }  // namespace
@@ -48,48 +47,46 @@ void make_data(const DataOptions& options) {
 void add_data_command(CLI::App& program) {
   auto options = std::make_shared<DataOptions>();
   CLI::App* command =
-      program.add_subcommand("data", "Tokenize source code, text or columns of tables into HDF5 shards");
+      program.add_subcommand("data", "Tokenize source code, text or table columns into HDF5 shards");
   add_corpus_options(*command, options->corpus, "--max-bytes")->required();
   command
-      ->add_option(
-          "--tokenizer", options->tokenizer,
-          "A model written by 'comera tokenizer', a tokenizer made elsewhere (a file or its folder), or a "
-          "checkpoint, which carries its own")
+      ->add_option("--tokenizer", options->tokenizer,
+                   "Tokenize with this model of 'comera tokenizer', Hugging Face tokenizer (file or folder), "
+                   "or checkpoint (which carries its tokenizer)")
       ->required()
       ->type_name("FILE");
   add_letter_case_options(*command, options->letter_case);
-  command->add_option("--output", options->build.output, "Folder for the shards")
+  command->add_option("--output", options->build.output, "Write the shards to this folder")
       ->required()
       ->type_name("DIR");
-  CLI::Option* share =
-      command
-          ->add_option("--held-out", options->build.held_out, "Fraction of the documents kept for validation")
-          ->capture_default_str();
+  CLI::Option* share = command
+                           ->add_option("--held-out", options->build.held_out,
+                                        "Keep this fraction of the documents for validation")
+                           ->capture_default_str();
   command
       ->add_option("--held-out-input", options->corpus.held_out,
-                   "Keep the documents of these folders or files for validation, and no others; those that "
-                   "share a function with the others are left out")
+                   "Use the documents of these files or folders, and no others, for validation; documents "
+                   "that share a function with training data are skipped")
       ->excludes(share)
       ->type_name("PATH");
   command
-      ->add_option(
-          "--near-duplicates", options->corpus.near_duplicates,
-          "Leave out documents that are similar to one before: from this Jaccard similarity of their "
-          "shingles of five words on, 0.75 to 1, such as 0.8 (not given: only equal ones)")
+      ->add_option("--near-duplicates", options->corpus.near_duplicates,
+                   "Skip a document whose Jaccard similarity to an earlier one (over shingles of five words) "
+                   "is at least this, 0.75 to 1, for instance 0.8 (default: skip exact duplicates only)")
       ->type_name("SIMILARITY");
   command
-      ->add_option("--tokens-per-shard", options->build.tokens_per_shard, "Begin a new shard after this many")
+      ->add_option("--tokens-per-shard", options->build.tokens_per_shard, "Start a new shard after this many")
       ->capture_default_str();
-  command->add_option("--threads", options->build.threads, "Tokenizing threads (0: one per core)")
+  command->add_option("--threads", options->build.threads, "Tokenize with this many threads; 0: one per core")
       ->check(number_of_threads)
       ->capture_default_str();
-  command->add_flag("--overwrite", options->overwrite, "Replace the shards of the output folder");
+  command->add_flag("--overwrite", options->overwrite, "Replace the shards in the output folder");
   command->footer(
       "Examples:\n"
-      "  comera data --input src --languages python,java --tokenizer tokenizer.model --output shards "
-      "--held-out 0.02\n"
-      "  comera data --input CodeSearchNet/python --text docstring,code --tokenizer tokenizer.model --output "
-      "shards");
+      "  comera data --input src --languages python,java --tokenizer tokenizer.model \\\n"
+      "    --output shards --held-out 0.02\n"
+      "  comera data --input CodeSearchNet/python --text docstring,code --tokenizer tokenizer.model \\\n"
+      "    --output shards");
   command->callback([options] { make_data(*options); });
 }
 

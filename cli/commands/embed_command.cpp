@@ -72,8 +72,8 @@ void embed(const EmbedOptions& options) {
   if (task.text.size() > 2) throw UsageError("--text: give one or two columns");
   if (task.text.size() == 2 && loaded.model.config().pairs == PairEncoding::separate)
     throw UsageError(
-        fmt::format("{}: encodes each text of a pair by itself, so that a pair has no vector; give "
-                    "one column, for example --text {}",
+        fmt::format("{}: encodes each text of a pair separately, so a pair has no vector; give one column, "
+                    "for example --text {}",
                     options.inference.model.string(), task.text.front()));
   const MicroBatchCapacity capacity = inference_capacity(options.inference, loaded);
   const std::int64_t types = loaded.model.config().types;
@@ -95,34 +95,37 @@ void embed(const EmbedOptions& options) {
     write_hdf5(options.output.path, vectors, width, examples, options);
   else
     write_jsonl(options.output.path, vectors, width, examples);
-  print_out("{} vectors of {} numbers in {}\n", examples.count(), width, options.output.path.string());
+  print_out("wrote {} vectors of width {} to {}\n", examples.count(), width, options.output.path.string());
 }
 
 }  // namespace
 
 void add_embed_command(CLI::App& program) {
   auto options = std::make_shared<EmbedOptions>();
-  CLI::App* command = program.add_subcommand("embed", "One vector per sentence, pair or function");
+  CLI::App* command = program.add_subcommand("embed", "Write one vector for each sentence, pair or function");
   add_inference_options(*command, options->inference);
   command
       ->add_option("--input", options->input,
-                   "TSV, CSV or JSONL with text columns, or a text file with one text per line; .gz too")
-      ->required();
+                   "Read a TSV, CSV or JSONL file with text columns, or a text file with one text per line; "
+                   "plain or .gz")
+      ->required()
+      ->type_name("FILE");
   command
-      ->add_option(
-          "--text", options->text,
-          "Its one or two text columns; default: those of the model's task. One where the model encodes the "
-          "texts of a pair apart")
-      ->delimiter(',');
-  add_output_options(*command, options->output, "FILE.h5 or FILE.jsonl");
-  command->add_option("--pooling", options->pooling, "mean: of all tokens; first: of the first token")
+      ->add_option("--text", options->text,
+                   "Text columns, one or two (default: those of the model's task). Give one if the model "
+                   "encodes the texts of a pair separately")
+      ->delimiter(',')
+      ->type_name("COLUMN,...");
+  add_output_options(*command, options->output, "Write the vectors to this .h5 or .jsonl file");
+  command
+      ->add_option("--pooling", options->pooling, "Pool by the mean of all tokens, or take the first token")
       ->check(CLI::IsMember({"mean", "first"}))
       ->capture_default_str();
   command->footer(
-      "Example: comera embed runs/first --input functions.jsonl.gz --text code --output functions.h5\n"
-      "The file holds `vectors` (rows, hidden) and `lines`, the input's line of each row. All vectors are "
-      "held "
-      "in memory.");
+      "Examples:\n"
+      "  comera embed runs/first --input functions.jsonl.gz --text code --output functions.h5\n"
+      "The file holds `vectors` (rows x hidden) and `lines`, the input line of each row. All vectors are "
+      "kept in memory until the end.");
   command->callback([options] { embed(*options); });
 }
 

@@ -36,7 +36,7 @@ void check_recipe_path(const std::filesystem::path& path, const EvalOptions& opt
   std::error_code code;
   if (!std::filesystem::exists(path, code))
     throw UsageError(
-        fmt::format("{}: no such file or folder (from the recipe of {}); give {} if it lies elsewhere",
+        fmt::format("{}: no such file or folder (from the recipe of {}); give {} if it has moved",
                     path.string(), options.inference.model.string(), instead));
 }
 
@@ -47,7 +47,7 @@ void evaluate_task(const EvalOptions& options, LoadedModel& loaded) {
   TaskSection section = loaded.recipe.task;
   if (!options.input.empty()) section.validation = options.input;
   const std::vector<data::Task::Set> sets_to_score = task_of(section, TaskUse::inference).validation;
-  if (sets_to_score.empty()) throw UsageError("there is nothing to evaluate on: give --input FILE");
+  if (sets_to_score.empty()) throw UsageError("no data to evaluate on: give --input FILE");
   const MicroBatchCapacity capacity = inference_capacity(options.inference, loaded);
   const EncoderConfig& config = loaded.model.config();
   InferenceEngine engine(loaded.model, InferenceEngine::Output::predictions, loaded.processor);
@@ -73,8 +73,7 @@ void forget_missing_training_data(DataSection& data) {
   std::error_code code;
   const auto is_missing = [&](const std::string& folder) {
     const bool missing = !std::filesystem::exists(folder, code);
-    if (missing)
-      log_info("{}: the training data are not there, so that no unigram baseline is known\n", folder);
+    if (missing) log_info("{}: the training data are missing, so the unigram baseline is unknown\n", folder);
     return missing;
   };
   if (data.sources.empty() && is_missing(data.train)) data.train.clear();
@@ -91,10 +90,10 @@ void evaluate_language_model(const EvalOptions& options, LoadedModel& loaded) {
   if (options.data.size() == 1) data.validation = options.data.front();
   if (options.data.size() > 1) {
     data.validation.clear(), data.sources.clear();
-    for (const std::string& folder : options.data) data.sources.push_back({.folder = folder});
+    for (const std::string& folder : options.data) data.sources.emplace_back().folder = folder;
   }
   if (data.validation.empty() && data.sources.empty())
-    throw UsageError("there is nothing to evaluate on: give --data FOLDER of shards");
+    throw UsageError("no data to evaluate on: give --data FOLDER of shards");
   if (options.data.empty()) {
     if (!data.validation.empty()) {
       check_recipe_path(data.validation, options, "--data FOLDER");
@@ -145,26 +144,27 @@ void add_eval_command(CLI::App& program) {
   auto options = std::make_shared<EvalOptions>();
   CLI::App* command = program.add_subcommand("eval", "Score a trained model on held-out data");
   add_inference_options(*command, options->inference);
-  command->add_option(
-      "--input", options->input,
-      "Of a fine-tuned model: tables to score, instead of the validation files it was trained with");
+  command
+      ->add_option("--input", options->input,
+                   "Score a fine-tuned model on these tables instead of its validation files")
+      ->type_name("FILE");
   command
       ->add_option("--data", options->data,
-                   "Of a pretrained model: folders of shards whose validation splits are scored, each by "
-                   "itself if there are several, instead of the recipe's")
-      ->type_name("FOLDER ...");
+                   "Score a pretrained model on the validation splits of these shards, each separately, "
+                   "instead of the recipe's")
+      ->type_name("DIR");
   command
       ->add_option("--batches", options->batches,
-                   "Of a pretrained model: only this many micro-batches of 4,096 tokens of each validation "
-                   "split, drawn "
-                   "fairly (default: all)")
+                   "Score a pretrained model on this many random micro-batches of 4,096 tokens per "
+                   "validation split (default: all)")
       ->check(positive_number)
       ->type_name("INT");
-  command->add_flag("--json", options->json, "Print one JSON object");
+  command->add_flag("--json", options->json, "Print the scores as one JSON object");
   command->footer(
-      "Example: comera eval runs/mnli --input glue/MNLI/dev_mismatched.tsv\n"
-      "The whole of each file is scored, unless --batches says less; rows that had to be left out are "
-      "reported on stderr.");
+      "Examples:\n"
+      "  comera eval runs/first\n"
+      "  comera eval runs/mnli --input glue/MNLI/dev_mismatched.tsv\n"
+      "Without --batches each file is scored completely; skipped rows are reported on stderr.");
   command->callback([options] { evaluate(*options); });
 }
 

@@ -32,16 +32,13 @@ void export_model(const ExportCommandOptions& options) {
   const exchange::Exported exported = exchange::export_model(
       loaded, is_run ? options.model : std::filesystem::path(), options.folder, options.exported);
   if (exported.form == exchange::Form::comera)
-    print_out(
-        "{}: a model of type comera, which brings its own modelling file (trust_remote_code=True), since "
-        "{}\n",
-        options.folder.string(), exported.reason);
+    print_out("{}: a model of type comera with its own modelling file (trust_remote_code=True), since {}\n",
+              options.folder.string(), exported.reason);
   else
-    print_out("{}: a model of type {}, which transformers loads by itself\n", options.folder.string(),
+    print_out("{}: a model of type {}, which transformers loads directly\n", options.folder.string(),
               exchange::name_of(exported.form));
-  print_out(
-      "{} numbers; read back, its logits differ from the model's by at most {:.2g} (the largest is {:.3g})\n",
-      exported.parameters, exported.difference, exported.largest_logit);
+  print_out("{} parameters; the exported model's logits differ by at most {:.2g} (the largest is {:.3g})\n",
+            exported.parameters, exported.difference, exported.largest_logit);
   if (!exported.tokenizer_note.empty()) log_info("note: {}\n", exported.tokenizer_note);
 }
 
@@ -49,26 +46,32 @@ void export_model(const ExportCommandOptions& options) {
 
 void add_export_command(CLI::App& program) {
   auto options = std::make_shared<ExportCommandOptions>();
-  CLI::App* command = program.add_subcommand(
-      "export", "Write a trained model as files that Hugging Face's transformers loads");
+  CLI::App* command =
+      program.add_subcommand("export", "Write a trained model as files for Hugging Face's transformers");
   command
       ->add_option("model", options->model,
-                   "A checkpoint, or a run's directory (its best model, or its newest)")
+                   "A checkpoint, or a run's folder (its best model, else its newest)")
       ->required()
       ->type_name("MODEL");
-  command->add_option("--to", options->folder, "A new folder for the files")->required()->type_name("DIR");
-  command->add_flag("--tensor-trains", options->exported.tensor_trains,
-                    "The cores themselves, many times smaller, with a modelling file that runs them");
-  command->add_option("--tokenizer", options->tokenizer,
-                      "The tokenizer it was trained with, instead of the one that the checkpoint carries");
-  command->add_flag("--overwrite", options->exported.overwrite, "Replace a model that the folder holds");
+  command->add_option("--to", options->folder, "Write the files to this new folder")
+      ->required()
+      ->type_name("DIR");
+  command->add_flag(
+      "--tensor-trains", options->exported.tensor_trains,
+      "Write the cores, many times smaller than dense weights, with a modelling file that runs them");
+  command
+      ->add_option("--tokenizer", options->tokenizer,
+                   "Use the model's tokenizer from this file instead of the one in the checkpoint")
+      ->type_name("FILE");
+  command->add_flag("--overwrite", options->exported.overwrite, "Replace a model in the folder");
   add_device_option(*command, options->device);
-  command->add_option("--threads", options->threads, "CPU threads; 0: all")->check(number_of_threads);
+  command->add_option("--threads", options->threads, "Use this many CPU threads; 0: all")
+      ->check(number_of_threads);
   command->footer(
-      "Example: comera export runs/first --to first-hf\n"
-      "What it becomes follows from the model: BERT, MegatronBERT, RoFormer, or a model with a modelling "
-      "file of "
-      "its own: docs/guide/exchange.md");
+      "Examples:\n"
+      "  comera export runs/first --to first-hf\n"
+      "The model decides the type of the export: BERT, MegatronBERT, RoFormer, or a comera model with its "
+      "modelling file (docs/guide/exchange.md).");
   command->callback([options] { export_model(*options); });
 }
 

@@ -35,11 +35,9 @@ struct FillOptions {
     const int given = static_cast<int>(!texts.empty()) + static_cast<int>(!input.empty()) +
                       static_cast<int>(!held_out.empty());
     if (given == 0)
-      throw UsageError(
-          fmt::format("there is nothing to fill: give a TEXT with {}, --input FILE or --held-out "
-                      "FOLDER",
-                      data::MaskedText::mark));
-    if (given > 1) throw UsageError("TEXT, --input and --held-out are three ways to ask: give one of them");
+      throw UsageError(fmt::format("no texts to fill: give a TEXT with {}, --input FILE or --held-out FOLDER",
+                                   data::MaskedText::mark));
+    if (given > 1) throw UsageError("give only one of TEXT, --input and --held-out");
     if (output.path.empty()) return;
     output_format(output.path, {OutputFormat::jsonl});
     output.check(input);
@@ -90,7 +88,8 @@ void write(const std::vector<Question>& questions, const FillOptions& options, c
       lines += json_text(object) + "\n";
     }
   storage::write_file_durably(options.output.path, lines);
-  print_out("{} masks of {} texts are filled in {}\n", marks, questions.size(), options.output.path.string());
+  print_out("wrote {} predictions for {} texts to {}\n", marks, questions.size(),
+            options.output.path.string());
 }
 
 void print_questions(const std::vector<Question>& questions, const FillReport& report) {
@@ -117,9 +116,9 @@ void fill(const FillOptions& options) {
   options.check();
   const LoadedModel loaded = options.inference.load();
   if (loaded.model.config().head != HeadKind::mlm)
-    throw UsageError(fmt::format(
-        "{} is a fine-tuned model, which has lost the head that knows pieces; give the pretrained one",
-        options.inference.model.string()));
+    throw UsageError(
+        fmt::format("{} is a fine-tuned model without a masked-language head; give the pretrained model",
+                    options.inference.model.string()));
   const std::int64_t length = inference_capacity(options.inference, loaded).longest;
   const FillReport report(loaded.tokenizer);
   std::vector<Question> questions =
@@ -141,37 +140,45 @@ void fill(const FillOptions& options) {
 void add_fill_command(CLI::App& program) {
   auto options = std::make_shared<FillOptions>();
   CLI::App* command =
-      program.add_subcommand("fill", "The likeliest pieces for each [MASK] of a text, by a pretrained model");
+      program.add_subcommand("fill-mask", "Predict the most likely pieces for each [MASK] of a text");
   add_inference_options(*command, options->inference);
-  command->add_option("texts", options->texts, "Texts with [MASK], each of which stands for one piece")
+  command->add_option("texts", options->texts, "Texts with one or more [MASK], each for one piece")
       ->type_name("TEXT");
-  CLI::Option* input = command->add_option(
-      "--input", options->input,
-      "Instead of texts: a text file with one text per line, or TSV, CSV or JSONL with a text column; .gz "
-      "too");
-  command->add_option("--text", options->column, "Its column of texts")->needs(input)->capture_default_str();
-  CLI::Option* held_out = command->add_option(
-      "--held-out", options->held_out,
-      "Instead of texts: a folder of shards; hides one piece in each of some held-out sequences");
-  command->add_option("--examples", options->examples, "How many sequences")
+  CLI::Option* input = command
+                           ->add_option("--input", options->input,
+                                        "Read the texts from a text file (one per line) or from a column "
+                                        "of a TSV, CSV or JSONL file; plain or .gz")
+                           ->type_name("FILE");
+  command->add_option("--text", options->column, "Column of --input that holds the texts")
+      ->type_name("COLUMN")
+      ->needs(input)
+      ->capture_default_str();
+  CLI::Option* held_out =
+      command
+          ->add_option(
+              "--held-out", options->held_out,
+              "Hide one piece in each of some held-out sequences of these shards, and score the guesses")
+          ->type_name("DIR");
+  command->add_option("--examples", options->examples, "Number of held-out sequences")
       ->needs(held_out)
       ->check(positive_number)
       ->capture_default_str();
-  command->add_option("--seed", options->seed, "Decides which sequences and pieces")
+  command->add_option("--seed", options->seed, "Random seed that chooses the sequences and pieces")
       ->needs(held_out)
       ->check(number_from_0)
       ->capture_default_str();
-  command->add_option("--top", options->top, "How many pieces to show for each [MASK]")
+  command->add_option("--top", options->top, "Show this many pieces for each [MASK]")
       ->check(positive_number)
       ->capture_default_str();
-  add_output_options(*command, options->output, "FILE.jsonl: a line for each [MASK], instead of printing",
-                     false);
+  add_output_options(*command, options->output,
+                     "Write one line per [MASK] to this .jsonl file instead of printing", false);
   command->footer(
-      "Example: comera fill runs/first 'for i [MASK] range(10):'\n"
-      "Pieces are those of the tokenizer, which writes a space as \xe2\x96\x81 (SentencePiece) or ## before "
-      "what goes on with a word (WordPiece). One space before [MASK] belongs to its piece. All texts are "
-      "held "
-      "in memory.");
+      "Examples:\n"
+      "  comera fill-mask runs/first 'for i [MASK] range(10):'\n"
+      "  comera fill-mask runs/first --held-out shards --examples 20\n"
+      "Pieces are entries of the tokenizer's vocabulary. SentencePiece writes a leading space as "
+      "\xe2\x96\x81; WordPiece writes `##` before a piece that continues a word. One space before [MASK] "
+      "belongs to its piece.");
   command->callback([options] { fill(*options); });
 }
 

@@ -20,19 +20,20 @@ void finetune(const TrainingCommandOptions& options, Communicator& communicator,
 
 void add_finetune_command(CLI::App& program) {
   auto options = std::make_shared<TrainingCommandOptions>();
-  CLI::App* command = program.add_subcommand(
-      "finetune", "Train a model on sentences, or pairs of them, with a label or a score");
+  CLI::App* command =
+      program.add_subcommand("finetune", "Fine-tune a model on sentences or pairs with a label or score");
   add_training_options(*command, *options);
   command->footer(
-      "Examples, from random weights and from a pretrained encoder:\n"
-      "  comera finetune recipes/six_encoder_mnli.toml --set task.folder=glue/MNLI \\\n"
+      "Examples:\n"
+      "  comera finetune six_encoder_mnli --set task.folder=glue/MNLI \\\n"
       "    --set data.tokenizer=tokenizer.model --output runs/mnli\n"
-      "  comera finetune recipes/function_pairs.toml --from runs/first --output runs/mine \\\n"
+      "  comera finetune function_pairs --from runs/first --output runs/mine \\\n"
       "    --set task.name=mine --set task.train=train.csv --set task.validation=dev.csv \\\n"
       "    --set 'task.text=[\"title\", \"body\"]' --set task.label=topic\n"
-      "Several processes: mpirun -np 4 comera finetune ... (docs/guide/scaling.md)\n"
-      "Ctrl-C, SIGTERM, SIGUSR1 or a closed terminal (SIGHUP, unless under nohup) saves a checkpoint and "
-      "stops; SIGQUIT does not save. best.h5 is the best model by task.metric.");
+      "The first starts from random weights, the second from a pretrained encoder. To use several processes: "
+      "mpirun -np 4 comera finetune ... (docs/guide/scaling.md).\n"
+      "Ctrl-C, SIGTERM, SIGUSR1 or a closed terminal (SIGHUP, except under nohup) saves a checkpoint and "
+      "stops; SIGQUIT does not save. Continue with comera resume. best.h5 is the best model by task.metric.");
   command->callback([options] {
     run_in_job(
         [&](Communicator& communicator, StopSignals& signals) { finetune(*options, communicator, signals); });

@@ -51,9 +51,8 @@ class GlueBenchmark {
     const std::vector<std::string> tasks = find_tasks();
     if (options_.from_mnli) require_mnli(tasks);
     if (storage::exists(options_.output / "checkpoints"))
-      throw UsageError(
-          fmt::format("--output {}: is a run's folder; choose another, which gets runs of its own",
-                      options_.output.string()));
+      throw UsageError(fmt::format("--output {}: is a run's folder; choose another folder, for several runs",
+                                   options_.output.string()));
     storage::create_directories_durably(options_.output);
     keep_origin();
     add_results_of_others(tasks);
@@ -62,7 +61,7 @@ class GlueBenchmark {
       for (std::int64_t seed = 1; seed <= options_.seeds; ++seed) {
         const Ended ended = run_once(task, seed);
         if (ended == Ended::stopped) {
-          print_out("{}stopped; the same command goes on\n", table_.text());
+          print_out("{}stopped; repeat the command to continue\n", table_.text());
           return;
         }
         is_new = is_new || ended == Ended::now;
@@ -100,8 +99,8 @@ class GlueBenchmark {
     }
     if (found.empty())
       throw UsageError(
-          fmt::format("{}: holds no task's files; give the folder that has MNLI, RTE and so on, each "
-                      "with train.tsv and dev.tsv",
+          fmt::format("{}: has no files of these tasks; give the folder with MNLI, RTE and so on, each with "
+                      "train.tsv and dev.tsv",
                       options_.data.string()));
     return found;
   }
@@ -117,8 +116,7 @@ class GlueBenchmark {
     for (std::int64_t seed = 1; seed <= options_.seeds; ++seed)
       if (!has_result(folder_of("mnli", seed)))
         throw UsageError(fmt::format(
-            "--from-mnli: {} is no finished run of MNLI; let --tasks have mnli too, with its files in "
-            "{}",
+            "--from-mnli: {} is not a finished run of MNLI; add mnli to --tasks, with its files in {}",
             folder_of("mnli", seed).string(), options_.data.string()));
   }
 
@@ -138,8 +136,8 @@ class GlueBenchmark {
                                            file.string() + ":");
     if (begun != nlohmann::json(now))
       throw UsageError(
-          fmt::format("{}: its runs began with another model than {} is now, or one with its weights and the "
-                      "other without; give another --output",
+          fmt::format("{}: its runs started from another model than {}, or with --scratch unlike this call; "
+                      "choose another --output",
                       options_.output.string(), checkpoint.string()));
   }
 
@@ -199,8 +197,8 @@ class GlueBenchmark {
       const TrainingOutcome outcome = run.run();
       if (!outcome.finished) return Ended::stopped;
       COMERA_CHECK(!outcome.best.empty(),
-                   "{}: has no best model, since no evaluation was finite; train it with "
-                   "lower rates (--set phase.0.learning_rate=…)",
+                   "{}: has no best model, since no evaluation was finite; train with lower rates (--set "
+                   "phase.0.learning_rate=…)",
                    command.output);
       result = score_run(task, seed, recipe, outcome);
       write_result(command.output, result);
@@ -267,12 +265,12 @@ class GlueBenchmark {
         const std::int64_t unread =
             write_submission(loaded, test, best.recipe.phases.at(0).length, folder / test.submission);
         if (unread > 0)
-          log_info("{}: {} rows cannot be read; they have the first label in {}\n", test.file.string(),
-                   unread, test.submission);
+          log_info("{}: {} rows cannot be read; they get the first label in {}\n", test.file.string(), unread,
+                   test.submission);
         made[test.submission] = made_of(run, test.file);
         storage::write_file_durably(file, made.dump(2) + "\n");
       } catch (const Error& error) {
-        notes_.push_back(fmt::format("there are no predictions {}: {}", test.submission, error.what()));
+        notes_.push_back(fmt::format("no predictions {}: {}", test.submission, error.what()));
       }
   }
 
@@ -299,10 +297,10 @@ class GlueBenchmark {
 void glue(const GlueCommandOptions& options, Communicator& communicator, StopSignals& signals) {
   if (!communicator.alone())
     throw UsageError(
-        "comera glue runs in one process; fine-tune a task by itself with several (comera finetune)");
+        "comera glue runs in one process; to use several, fine-tune single tasks (comera finetune)");
   refuse_keys(options.recipe.overrides,
               {"task.name", "task.folder", "task.train", "task.validation", "run.seed", "run.output"},
-              "comera glue says it for each task and each seed; leave it out");
+              "comera glue sets it for each task and seed; omit it");
   GlueBenchmark(options, communicator, signals).run();
 }
 
@@ -312,51 +310,58 @@ void add_glue_command(CLI::App& program) {
   auto options = std::make_shared<GlueCommandOptions>();
   options->recipe.file = "glue";
   CLI::App* command = program.add_subcommand(
-      "glue", "Fine-tune a pretrained model on every task of GLUE whose data is there, and make the table");
-  command->add_option("--from", options->from, "The pretrained model: a checkpoint or a run's directory")
+      "glue", "Fine-tune a pretrained model on the GLUE tasks and make the score table");
+  command
+      ->add_option("--from", options->from, "Fine-tune this pretrained model: a checkpoint or a run's folder")
       ->required()
       ->type_name("MODEL");
   command
-      ->add_option("--data", options->data, "Folder with CoLA, MNLI, MRPC and so on, as they are published")
+      ->add_option("--data", options->data,
+                   "Folder with CoLA, MNLI, MRPC and so on, as published; tasks without files are skipped")
       ->required()
       ->type_name("DIR");
-  command->add_option("--output", options->output, "Folder for the runs, the table and the predictions")
+  command
+      ->add_option("--output", options->output,
+                   "Write the runs, the table and the predictions to this folder")
       ->required()
       ->type_name("DIR");
-  command->add_option("--seeds", options->seeds, "Runs of each task")
+  command->add_option("--seeds", options->seeds, "Train each task with this many random seeds")
       ->check(positive_number)
       ->capture_default_str();
-  command->add_option("--tasks", options->tasks, "Only these, such as mnli,rte")->delimiter(',');
+  command->add_option("--tasks", options->tasks, "Run these tasks only, for instance mnli,rte")
+      ->delimiter(',')
+      ->type_name("TASK,...");
   CLI::Option* from_mnli = command->add_flag(
       "--from-mnli", options->from_mnli,
-      "RTE, MRPC and STS-B begin with MNLI's model of the same seed instead of the pretrained one");
+      "Start RTE, MRPC and STS-B from MNLI's model of the same seed instead of the pretrained one");
   command
       ->add_flag("--scratch", options->scratch,
-                 "Of the pretrained model take shapes and tokenizer only and begin with random weights: the "
-                 "difference is what pretraining is worth")
+                 "Take only shapes and tokenizer from the pretrained model and start from random weights, to "
+                 "measure the gain of pretraining")
       ->excludes(from_mnli);
-  command->add_option("--recipe", options->recipe.file, "How to fine-tune")
+  command->add_option("--recipe", options->recipe.file, "Fine-tune by this recipe")
       ->type_name("RECIPE")
       ->capture_default_str();
   command
       ->add_option("--set", options->recipe.overrides,
-                   "Overrides a key of the recipe for all tasks, such as phase.0.epochs=5; may be repeated")
+                   "Set a key of the recipe for all tasks, such as phase.0.epochs=5; may be repeated")
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE");
   command
       ->add_option(
           "--small-epochs", options->small_epochs,
-          "Passes over the training sets of fewer than 10,000 examples (CoLA, MRPC, RTE, STS-B, WNLI)")
+          "Epochs of the tasks with fewer than 10,000 training examples (CoLA, MRPC, RTE, STS-B, WNLI)")
       ->check(number_above_0(1e4))
       ->capture_default_str();
-  command->add_option("--max-steps", options->max_steps, "At most so many steps a run, to try it out")
+  command->add_option("--max-steps", options->max_steps, "Stop each run after this many steps, to try it out")
       ->check(positive_number);
   add_device_option(*command, options->device);
   command->footer(
-      "Example: comera glue --from runs/first --data glue --seeds 3 --output runs/glue\n"
-      "The same command goes on where it was stopped or killed. OUTPUT/glue.json has all numbers, "
-      "OUTPUT/submission "
-      "the predictions for GLUE's server, of each task's best seed: docs/guide/finetuning.md");
+      "Examples:\n"
+      "  comera glue --from runs/first --data glue --seeds 3 --output runs/glue\n"
+      "Repeat the command to continue after an interruption. OUTPUT/glue.json holds all scores, "
+      "OUTPUT/submission the predictions of each task's best seed for GLUE's server "
+      "(docs/guide/finetuning.md).");
   command->callback([options] {
     run_in_job(
         [&](Communicator& communicator, StopSignals& signals) { glue(*options, communicator, signals); });

@@ -41,7 +41,7 @@ void import_model(const ImportCommandOptions& options) {
   if (!imported.tokenizer.empty()) print_out("tokenizer\n{}", data::described(imported.tokenizer));
   if (!imported.labels.empty()) print_out("its classes: {}\n", fmt::join(imported.labels, ", "));
   if (!imported.fresh.empty())
-    print_out("its head has no {}: these begin at random\n", fmt::join(imported.fresh, ", "));
+    print_out("its head has no {}: these start from random values\n", fmt::join(imported.fresh, ", "));
 }
 
 }  // namespace
@@ -49,20 +49,20 @@ void import_model(const ImportCommandOptions& options) {
 void add_import_command(CLI::App& program) {
   auto options = std::make_shared<ImportCommandOptions>();
   CLI::App* command = program.add_subcommand(
-      "import", "Make a checkpoint of a BERT, MegatronBERT or RoBERTa model of Hugging Face's transformers");
-  command
-      ->add_option("folder", options->folder,
-                   "Folder with config.json, safetensors and the tokenizer's files")
+      "import", "Import a BERT, MegatronBERT or RoBERTa model of Hugging Face's transformers");
+  command->add_option("folder", options->folder, "Folder with config.json, safetensors and tokenizer files")
       ->required()
       ->type_name("DIR");
-  command->add_option("--tokenizer", options->tokenizer, "Its tokenizer, instead of the folder's");
+  command->add_option("--tokenizer", options->tokenizer, "Use this tokenizer instead of the folder's")
+      ->type_name("FILE");
   add_letter_case_options(*command, options->letter_case);
-  add_output_options(*command, options->output, "The checkpoint (.h5)");
+  add_output_options(*command, options->output, "Write the checkpoint to this .h5 file");
   command->footer(
       "Examples:\n"
       "  comera import codebert-base --output codebert.h5\n"
-      "  comera compact --from-dense codebert.h5 --recipe recipes/codebert_base.toml --output trains.h5\n"
-      "docs/guide/exchange.md says what can be imported");
+      "  comera compact --from-dense codebert.h5 --recipe recipes/codebert_base.toml \\\n"
+      "    --output tensor-trains.h5\n"
+      "docs/guide/exchange.md lists the models that can be imported.");
   command->callback([options] { import_model(*options); });
 }
 

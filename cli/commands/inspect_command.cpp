@@ -43,7 +43,7 @@ bool is_recipe(const std::string& subject) { return subject.ends_with(".toml"); 
 // Rejects options that only apply to a recipe or checkpoint of an encoder.
 void refuse_encoder_options(const InspectOptions& options, const std::string& what) {
   const auto refuse = [&](bool given, const char* name) {
-    if (given) throw UsageError(fmt::format("{} does not go with {}; leave one of them out", name, what));
+    if (given) throw UsageError(fmt::format("{} does not go with {}; omit one of them", name, what));
   };
   refuse(options.vocabulary > 0, "--vocabulary");
   refuse(options.plan, "--plan");
@@ -53,9 +53,9 @@ void refuse_encoder_options(const InspectOptions& options, const std::string& wh
 
 void refuse_model_options(const InspectOptions& options, const std::string& what) {
   if (!options.data.empty())
-    throw UsageError(fmt::format("--data does not go with {}; leave one of them out", what));
+    throw UsageError(fmt::format("--data does not go with {}; omit one of them", what));
   if (!options.overrides.empty())
-    throw UsageError(fmt::format("--set does not go with {}; leave one of them out", what));
+    throw UsageError(fmt::format("--set does not go with {}; omit one of them", what));
   refuse_encoder_options(options, what);
 }
 
@@ -63,16 +63,18 @@ void refuse_model_options(const InspectOptions& options, const std::string& what
 void warn_of_nonfinite(const CheckpointReader& checkpoint) {
   const std::vector<std::string> broken = nonfinite_tensors(checkpoint);
   if (broken.empty()) return;
-  print_out("this model is broken: {} of its tensors hold numbers that are not finite, first {}\n\n",
-            broken.size(), broken.front());
+  print_out(
+      "this model is broken: {} of its tensors hold values that are not finite, first {}\n"
+      "\n",
+      broken.size(), broken.front());
 }
 
 CheckpointRanks ranks_in(const std::string& subject) {
   if (is_recipe(subject))
-    throw UsageError(fmt::format(
-        "{} is a recipe, but only a checkpoint has ranks that training has changed; give a checkpoint (.h5) "
-        "or a run's folder",
-        subject));
+    throw UsageError(
+        fmt::format("{} is a recipe, but only checkpoints have ranks changed by training; give a checkpoint "
+                    "(.h5) or a run's folder",
+                    subject));
   return checkpoint_ranks(CheckpointReader(checkpoint_subject(subject, "a checkpoint (.h5)")));
 }
 
@@ -91,7 +93,7 @@ void compare(const InspectOptions& options) {
 
 void plot(const InspectOptions& options) {
   refuse_model_options(options, "--plot");
-  if (options.ranks) throw UsageError("--ranks does not go with --plot; leave one of them out");
+  if (options.ranks) throw UsageError("--ranks does not go with --plot; omit one of them");
   if (options.subjects.size() > 1)
     throw UsageError("--plot draws one run; give one run's folder, not two subjects");
   if (options.plot.extension() != ".svg")
@@ -101,7 +103,7 @@ void plot(const InspectOptions& options) {
   std::error_code none;
   if (!std::filesystem::is_directory(run, none))
     throw UsageError(
-        fmt::format("{} is no folder; --plot draws the metrics in a run's folder", run.string()));
+        fmt::format("{} is not a folder; --plot draws the metrics in a run's folder", run.string()));
   storage::write_file_durably(options.plot, svg_of(training_plot(run / "metrics.jsonl")));
   print_out("saved {}\n", options.plot.string());
 }
@@ -119,9 +121,8 @@ DlrmConfig click_model_of(const Recipe& recipe, const std::filesystem::path& sha
     DlrmConfig config = dlrm_config(recipe);
     if (!recipe.dlrm->dense_features && !recipe.dlrm->bottom.empty())
       throw UsageError(
-          "dlrm.dense_features is missing, so that nobody knows what the layers of dlrm.bottom read: give "
-          "--data "
-          "FOLDER of "
+          "dlrm.dense_features is missing, so the input width of dlrm.bottom is unknown: give --data FOLDER "
+          "of "
           "shards, or --set dlrm.dense_features=13 (0 for a model without dense features)");
     return config;
   }
@@ -169,7 +170,7 @@ void inspect_model(const InspectOptions& options) {
     throw UsageError(fmt::format("--data is for recipes of click models, and {} is an encoder's", subject));
   if (recipe.model.vocabulary == 0 && vocabulary == 0)
     throw UsageError(fmt::format(
-        "{} takes its vocabulary from the tokenizer; say how large it is with --vocabulary N", subject));
+        "{} takes its vocabulary from the tokenizer; give its size with --vocabulary N", subject));
   if (checkpoint) warn_of_nonfinite(*checkpoint);
   const Model model(encoder_config(recipe, vocabulary), host_allocator(), false);
   if (checkpoint) check_parameters(*checkpoint, model.parameters());
@@ -202,50 +203,49 @@ void add_inspect_command(CLI::App& program) {
   CLI::App* command =
       program.add_subcommand("inspect", "Show the layers, shapes and sizes of a recipe or checkpoint");
   command
-      ->add_option(
-          "subject", options->subjects,
-          "A recipe (.toml), a checkpoint (.h5) or a run's folder; or two of the latter, whose ranks "
-          "and sizes are then shown side by side")
+      ->add_option("subject", options->subjects,
+                   "A recipe, a checkpoint (.h5) or a run's folder; two checkpoints or folders are compared "
+                   "by ranks and sizes")
       ->required()
+      ->type_name("SUBJECT")
       ->expected(1, 2);
   command
       ->add_option("--set", options->overrides,
-                   "Override a recipe's key, such as tensorized.enabled=false; may be repeated")
-      ->allow_extra_args(false);
+                   "Set a key of the recipe, such as tensorized.enabled=false; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUE");
   command
       ->add_option("--vocabulary", options->vocabulary,
-                   "Vocabulary, where the recipe leaves it to the tokenizer")
+                   "Vocabulary size, if the recipe leaves it to the tokenizer")
       ->check(positive_number);
-  command
-      ->add_option("--data", options->data,
-                   "Folder of click shards, whose tables a click model's recipe takes")
+  command->add_option("--data", options->data, "Take a click model's tables from these shards")
       ->type_name("DIR");
   command
-      ->add_option(
-          "--explain-linears", options->linear_tokens,
-          "Also show how each linear layer is computed for this many tokens, and what other ways cost")
+      ->add_option("--explain-linears", options->linear_tokens,
+                   "Also show how each linear layer is evaluated for this many tokens, and the cost of the "
+                   "alternatives")
       ->type_name("TOKENS")
       ->check(positive_number);
   command
       ->add_option("--explain-precision", options->precision_tokens,
-                   "Also list every product of a training step on this many tokens, with its type and why")
+                   "Also list every matrix product of a training step on this many tokens, with its number "
+                   "format and the reason")
       ->type_name("TOKENS")
       ->check(positive_number);
-  command->add_flag("--plan", options->plan,
-                    "Also measure what training takes on this machine: milliseconds a step, hours and memory "
-                    "of each phase");
+  command->add_flag(
+      "--plan", options->plan,
+      "Also measure training on this machine: milliseconds per step, hours and memory of each phase");
   command->add_flag("--ranks", options->ranks,
-                    "Show a checkpoint's ranks at the start, after each phase and now, with the sizes that "
-                    "follow from them");
+                    "Show a checkpoint's ranks and sizes at the start, after each phase and now");
   command
       ->add_option("--plot", options->plot,
-                   "Draw a run's loss and, where they were adapted, its size and ranks over its steps")
+                   "Draw a run's loss over its steps, and its size and ranks if the run adapts them")
       ->type_name("FILE.svg");
   command->footer(
       "Examples:\n"
-      "  comera inspect recipes/six_encoder_mnli.toml --plan\n"
-      "  comera inspect recipes/six_encoder_mnli.toml --explain-linears 4096\n"
-      "  comera inspect recipes/six_encoder_mnli.toml --set precision.compute=fp8 --explain-precision 4096\n"
+      "  comera inspect six_encoder_mnli --plan\n"
+      "  comera inspect six_encoder_mnli --explain-linears 4096\n"
+      "  comera inspect six_encoder_mnli --set precision.compute=fp8 --explain-precision 4096\n"
       "  comera inspect runs/first --ranks\n"
       "  comera inspect runs/first runs/second\n"
       "  comera inspect runs/first --plot first.svg");

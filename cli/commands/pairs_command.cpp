@@ -41,23 +41,26 @@ void make_pairs(PairsOptions options) {
 void add_pairs_command(CLI::App& program) {
   auto options = std::make_shared<PairsOptions>();
   CLI::App* command = program.add_subcommand(
-      "pairs", "Make a task from source code: does this documentation belong to this function?");
+      "pairs", "Build a task from source code: does this documentation belong to this function?");
   add_corpus_options(*command, options->corpus, "--max-bytes");
-  add_output_options(*command, options->output, "Folder for train.jsonl and validation.jsonl");
-  command->add_option("--held-out", options->pairs.held_out, "Fraction of the functions kept for validation")
+  add_output_options(*command, options->output, "Write train.jsonl and validation.jsonl to this folder");
+  command->get_option("--output")->type_name("DIR");
+  command
+      ->add_option("--held-out", options->pairs.held_out,
+                   "Keep this fraction of the functions for validation")
       ->check(CLI::Range(0.001, 0.9))
       ->capture_default_str();
   command
       ->add_option(
           "--copies", options->pairs.copies,
-          "How often each function is in the training data, with another wrong documentation each time")
+          "Put each function into the training data this often, each time with another wrong documentation")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command->footer(
-      "Example:\n  comera pairs --input src --output pairs\n"
-      "  comera finetune recipes/function_pairs.toml --from runs/first --set task.train=pairs/train.jsonl "
-      "\\\n"
-      "    --set task.validation=pairs/validation.jsonl --output runs/pairs");
+      "Examples:\n"
+      "  comera pairs --input src --output pairs\n"
+      "  comera finetune function_pairs --from runs/first --output runs/pairs \\\n"
+      "    --set task.train=pairs/train.jsonl --set task.validation=pairs/validation.jsonl");
   command->callback([options] { make_pairs(*options); });
 }
 

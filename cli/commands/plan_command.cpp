@@ -30,7 +30,7 @@ void plan(const PlanOptions& options) {
   Recipe recipe = options.recipe.load_encoder();
   set_data(recipe, options.data);
   if (recipe.data.tokenizer.empty())
-    throw UsageError("the vocabulary follows from the tokenizer; give it with --tokenizer");
+    throw UsageError("the tokenizer decides the vocabulary; give it with --tokenizer");
   recipe.run.max_hours = options.hours;
   const data::Tokenizer tokenizer = load_tokenizer(recipe.data.tokenizer);
   check_plannable(recipe);
@@ -39,7 +39,8 @@ void plan(const PlanOptions& options) {
   set_size(smallest, {.layers = 1, .hidden = 128, .rank = 8}, tokenizer.vocabulary());
   const MaskedLanguageTask task(recipe.data, tokenizer, encoder_config(smallest, tokenizer.vocabulary()));
   print_out(
-      "the best size of {} for {:g} hours, by what others have learnt and how long a step takes here\n\n",
+      "the best size of {} for {:g} hours, from the results of other models and the time of a step here\n"
+      "\n",
       find_recipe(options.recipe.file).filename().string(), options.hours);
   print_out("{}", size_plan_header());
   const SizePlan sizes = plan_size(recipe, tokenizer.vocabulary(), [](const PlannedSize& size) {
@@ -61,28 +62,29 @@ void plan(const PlanOptions& options) {
 
 void add_plan_command(CLI::App& program) {
   auto options = std::make_shared<PlanOptions>();
-  CLI::App* command = program.add_subcommand(
-      "plan", "Advise how large a model should be that is pretrained for so many hours on this machine");
+  CLI::App* command =
+      program.add_subcommand("plan", "Recommend a model size for a training time on this machine");
   command
       ->add_option("recipe", options->recipe.file,
-                   "The recipe whose layers, phases and rates are kept: a TOML file, or the name of one that "
-                   "came with the program")
+                   "Recipe whose layers, phases and learning rates are kept: a TOML file, or the name of a "
+                   "built-in recipe")
       ->type_name("RECIPE")
       ->capture_default_str();
-  command->add_option("--hours", options->hours, "How long the training may take")
+  command->add_option("--hours", options->hours, "Hours that training may take")
       ->required()
       ->check(number_above_0(1e6));
   add_training_data_options(*command, options->data);
   command
       ->add_option("--set", options->recipe.overrides,
-                   "Overrides a key of the recipe, such as run.threads=2; may be repeated")
+                   "Set a key of the recipe, such as run.threads=2; may be repeated")
       ->allow_extra_args(false)
-      ->type_name("KEY=VALUE ...");
-  add_output_options(*command, options->output, "A file for the recipe of the advised size", false);
+      ->type_name("KEY=VALUE");
+  add_output_options(*command, options->output, "Write the recipe with the recommended size to this file",
+                     false);
   command->footer(
-      "Example:\n"
-      "  comera plan --hours 8 --data shards/python shards/java --tokenizer tokenizer.model --output "
-      "mine.toml\n"
+      "Examples:\n"
+      "  comera plan --hours 8 --data shards/python shards/java --tokenizer tokenizer.model \\\n"
+      "    --output mine.toml\n"
       "  comera pretrain mine.toml --output runs/mine");
   command->callback([options] { plan(*options); });
 }

@@ -93,20 +93,20 @@ void predict(const PredictOptions& options) {
 void add_predict_command(CLI::App& program) {
   auto options = std::make_shared<PredictOptions>();
   CLI::App* command =
-      program.add_subcommand("predict", "Labels and probabilities, or scores, for new examples");
+      program.add_subcommand("predict", "Predict labels and probabilities, or scores, for new examples");
   add_inference_options(*command, options->inference);
   command
       ->add_option("--input", options->input,
-                   "TSV, CSV or JSONL with the text columns of the task (task.text); .gz too")
-      ->required();
-  add_output_options(*command, options->output, "FILE.tsv or FILE.jsonl");
+                   "Read a TSV, CSV or JSONL file with the task's text columns (task.text); plain or .gz")
+      ->required()
+      ->type_name("FILE");
+  add_output_options(*command, options->output, "Write the predictions to this .tsv or .jsonl file");
   command->footer(
       "Examples:\n"
       "  comera predict runs/mnli --input glue/MNLI/test_matched.tsv --output predictions.tsv\n"
-      "  comera predict imported.h5 --input pairs.csv --set 'task.text=[\"premise\", \"hypothesis\"]' "
-      "--output predictions.tsv\n"
-      "Each line says which line of the input it belongs to: rows that cannot be read are left out and "
-      "reported.");
+      "  comera predict imported.h5 --input pairs.csv --output predictions.tsv \\\n"
+      "    --set 'task.text=[\"premise\", \"hypothesis\"]'\n"
+      "Each output line names its input line. Unreadable rows are skipped and reported.");
   command->callback([options] { predict(*options); });
 }
 

@@ -44,12 +44,11 @@ Recipe recipe_of(const PretrainOptions& options) {
 
 void find_rate(const PretrainOptions& options, const Communicator& communicator, StopSignals& signals) {
   if (!communicator.alone())
-    throw UsageError("--find-rate runs in one process; the rates that it finds are those of several as well");
+    throw UsageError("--find-rate runs in one process; its rates hold for several as well");
   if (options.training.resume != "never" || options.training.use_older || options.training.stop_after > 0)
     throw UsageError(
-        "--find-rate begins from the start every time and saves nothing; leave --resume, "
-        "--use-older-checkpoint "
-        "and --stop-after out");
+        "--find-rate always starts from the beginning and saves nothing; omit --resume, "
+        "--use-older-checkpoint and --stop-after");
   if (!options.plot.empty()) {
     if (options.plot.extension() != ".svg")
       throw UsageError(
@@ -127,32 +126,35 @@ void pretrain(const PretrainOptions& options, Communicator& communicator, StopSi
 
 void add_pretrain_command(CLI::App& program) {
   auto options = std::make_shared<PretrainOptions>();
-  CLI::App* command = program.add_subcommand("pretrain", "Pretrain a model as a recipe says");
+  CLI::App* command = program.add_subcommand("pretrain", "Pretrain an encoder by a recipe");
   add_training_options(*command, options->training);
   CLI::Option* input = add_run_input_options(*command, options->input);
   add_training_data_options(*command, options->data)->excludes(input);
   command
-      ->add_option("--hours", options->hours,
-                   "Train for so long: the schedule of rates and phases ends then (run.max_hours)")
+      ->add_option(
+          "--hours", options->hours,
+          "Stop after this many hours; learning rates and phases are scheduled to end then (run.max_hours)")
       ->check(number_above_0(1e6));
-  CLI::Option* dry = command->add_flag("--dry-run", options->dry_run,
-                                       "Write and train nothing, but say what the run would take: size, "
-                                       "passes, memory and time, measured here");
-  CLI::Option* find = command->add_flag(
-      "--find-rate", options->find_rate,
-      "Train nothing but short trials, and say which learning rates are best for each kind of parameter");
+  CLI::Option* dry = command->add_flag(
+      "--dry-run", options->dry_run,
+      "Only show the model's size, passes over the data, memory and time, measured here; write nothing");
+  CLI::Option* find =
+      command->add_flag("--find-rate", options->find_rate,
+                        "Only find the best learning rates for each kind of parameter, by short trials");
   find->excludes(input)->excludes(dry);
   CLI::Option* minutes =
-      command->add_option("--minutes", options->minutes, "Of all trials of --find-rate together, about")
+      command
+          ->add_option("--minutes", options->minutes, "Take about this many minutes for all trials together")
           ->needs(find)
           ->check(number_above_0(1e6))
           ->capture_default_str();
   command
-      ->add_option("--trial-steps", options->trial_steps, "Steps of a trial, instead of as --minutes allow")
+      ->add_option("--trial-steps", options->trial_steps,
+                   "Train each trial for this many steps, instead of a number that fits --minutes")
       ->needs(find)
       ->excludes(minutes)
       ->check(positive_number);
-  command->add_option("--plot", options->plot, "An SVG file for the losses that --find-rate has seen")
+  command->add_option("--plot", options->plot, "Draw the losses of the trials into this SVG file")
       ->needs(find)
       ->type_name("FILE.svg");
   command->footer(
@@ -160,10 +162,10 @@ void add_pretrain_command(CLI::App& program) {
       "  comera pretrain quickstart --input ~/src --output runs/first\n"
       "  comera pretrain quickstart --input ~/src --output runs/first --hours 8 --dry-run\n"
       "  comera pretrain codebert_small --data shards/python shards/java --tokenizer tok.model \\\n"
-      "           --output runs/small --resume auto\n"
-      "Several processes: mpirun -np 4 comera pretrain ... (docs/guide/scaling.md)\n"
-      "Ctrl-C, SIGTERM, SIGUSR1 or a closed terminal (SIGHUP, unless under nohup) saves a checkpoint and "
-      "stops; SIGQUIT does not save.");
+      "    --output runs/small --resume auto\n"
+      "To use several processes: mpirun -np 4 comera pretrain ... (docs/guide/scaling.md).\n"
+      "Ctrl-C, SIGTERM, SIGUSR1 or a closed terminal (SIGHUP, except under nohup) saves a checkpoint and "
+      "stops; SIGQUIT does not save. Continue with comera resume.");
   command->callback([options] {
     run_in_job([&](Communicator& communicator, StopSignals& signals) {
       if (options->find_rate)

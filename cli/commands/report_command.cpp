@@ -86,7 +86,7 @@ void add_fillings(ReportedRun& reported_run, const std::filesystem::path& run, c
   const Recipe& recipe = *reported_run.recipe;
   if (recipe.dlrm || recipe.model.head != HeadKind::mlm) {
     if (!options.texts.empty())
-      reported_run.notes.push_back("it fills no masks, so that the texts of --fill are not put to it");
+      reported_run.notes.push_back("it has no masked-language head, so --fill does not apply");
     return;
   }
   if (options.examples == 0 && options.texts.empty()) return;
@@ -115,7 +115,7 @@ void add_fillings(ReportedRun& reported_run, const std::filesystem::path& run, c
         hidden_pieces(wanted, loaded, std::min(longest_filling, recipe.phases.front().length));
     questions.insert(questions.end(), hidden.begin(), hidden.end());
   } else if (options.examples > 0) {
-    reported_run.notes.push_back("its held-out data are not here, so that no fillings of them are shown");
+    reported_run.notes.push_back("its held-out data are missing, so no guesses for them are shown");
   }
   answer(questions, 3, inference, loaded);
   for (const Question& question : questions)
@@ -143,14 +143,14 @@ ReportedRun read_run(const std::filesystem::path& run, const std::string& name,
   if (!std::filesystem::exists(run / "metrics.jsonl", code) &&
       !std::filesystem::is_directory(run / "checkpoints", code))
     throw UsageError(
-        fmt::format("{}: is no run of comera: it has neither metrics nor checkpoints", run.string()));
+        fmt::format("{}: is not a run of comera: it has neither metrics nor checkpoints", run.string()));
   ReportedRun reported{.name = name};
   note_failure(reported, "no curves", [&] {
     RunMetrics metrics = read_metrics(run / "metrics.jsonl");
     reported.metrics = std::move(metrics.lines);
     reported.notes = std::move(metrics.notes);
   });
-  note_failure(reported, "its newest checkpoint's recipe is shown", [&] {
+  note_failure(reported, "showing the recipe of its newest checkpoint", [&] {
     if (storage::exists(run / "recipe.toml")) static_cast<void>(load_recipe(run / "recipe.toml", {}));
   });
   note_failure(reported, "no recipe", [&] { reported.recipe = recipe_of_run(run); });
@@ -181,7 +181,7 @@ ReportedTable read_glue(const std::filesystem::path& folder, const std::string& 
     if (json.contains("average"))
       table.rows.push_back({"average", "", "without WNLI", json.at("average"), "", ""});
   } catch (const Json::exception&) {
-    throw Error(fmt::format("{}: is not what comera glue writes", (folder / "glue.json").string()));
+    throw Error(fmt::format("{}: was not written by comera glue", (folder / "glue.json").string()));
   }
   return table;
 }
@@ -194,7 +194,7 @@ double written_at(const std::filesystem::path& file) {
 void write_tensorboard(const ReportOptions& options, const std::vector<std::string>& names) {
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (is_glue(options.runs[i])) {
-      log_info("{}: has no curves for TensorBoard; its runs lie in {}\n", names[i],
+      log_info("{}: has no curves for TensorBoard; its runs are in {}\n", names[i],
                (options.runs[i] / "runs").string());
       continue;
     }
@@ -235,13 +235,13 @@ void write_report(const ReportOptions& options, const std::vector<std::string>& 
 
 void report(const ReportOptions& options) {
   if (options.output.path.empty() && options.tensorboard.empty())
-    throw UsageError("there is nothing to write: give --output report.html, --tensorboard DIR or both");
+    throw UsageError("nothing to write: give --output report.html, --tensorboard DIR or both");
   if (!options.texts.empty() && options.output.path.empty())
     throw UsageError("--fill is for the page; give --output report.html");
   for (const std::string& text : options.texts)
     if (text.find(data::MaskedText::mark) == std::string::npos)
-      throw UsageError(
-          fmt::format("'{}' has no {}: write it where a piece is to be found", text, data::MaskedText::mark));
+      throw UsageError(fmt::format("'{}' has no {}: put it where a piece is to be predicted", text,
+                                   data::MaskedText::mark));
   if (options.output.path.empty() && std::ranges::all_of(options.runs, is_glue))
     throw UsageError(fmt::format("{0}: has no curves for TensorBoard; give the folders in {0}/runs",
                                  options.runs.front().string()));
@@ -255,29 +255,31 @@ void report(const ReportOptions& options) {
 void add_report_command(CLI::App& program) {
   auto options = std::make_shared<ReportOptions>();
   CLI::App* command = program.add_subcommand(
-      "report", "One HTML file about runs: curves, sizes, ranks, results, what differs, fillings");
-  command->add_option("runs", options->runs, "Folders of runs, or of comera glue")
+      "report",
+      "Write an HTML report of runs: curves, sizes, ranks, scores, differences and fill-mask examples");
+  command->add_option("runs", options->runs, "Folders of runs or of comera glue")
       ->required()
       ->type_name("RUN");
-  add_output_options(*command, options->output, "The page to write, FILE.html", false);
+  add_output_options(*command, options->output, "Write the report to this .html file", false);
   command
       ->add_option("--tensorboard", options->tensorboard,
-                   "Also, or instead: event files for TensorBoard, in a folder for each run")
+                   "Write event files for TensorBoard to this folder, with or without a report")
       ->type_name("DIR");
   command
       ->add_option("--fill", options->texts,
-                   "Also ask the models for the [MASK] of this text; may be repeated")
+                   "Also show the models' guesses for the [MASK] of this text; may be repeated")
       ->allow_extra_args(false)
       ->type_name("TEXT");
   command
       ->add_option("--examples", options->examples,
-                   "Pieces of held-out sequences that the models are asked for")
+                   "Show the models' guesses for this many pieces of held-out sequences")
       ->check(number_from_0)
       ->capture_default_str();
   command->footer(
       "Examples:\n"
       "  comera report runs/first --output report.html\n"
-      "  comera report runs/first runs/dense --output report.html --fill 'for i [MASK] range(10):'\n"
+      "  comera report runs/first runs/dense --output report.html \\\n"
+      "    --fill 'for i [MASK] range(10):'\n"
       "  comera report runs/first --tensorboard events");
   command->callback([options] { report(*options); });
 }

@@ -33,19 +33,18 @@ struct ResumeOptions {
 Recipe recipe_to_resume(const ResumeOptions& options) {
   const std::filesystem::path run = options.run;
   std::error_code code;
-  refuse_keys(options.overrides, {"run.output"}, "the run stays in its folder; leave it out");
+  refuse_keys(options.overrides, {"run.output"}, "the run stays in its folder; omit it");
   if (!std::filesystem::is_directory(run, code))
-    throw UsageError(fmt::format("{}: no such run; give the folder that --output named", run.string()));
+    throw UsageError(fmt::format("{}: no such run; give the run's folder (its --output)", run.string()));
   std::optional<Recipe> own = recipe_of_run(run, options.overrides);
   // If the user has changed the recipe, an error in it must be reported: no other recipe replaces it.
   if (own && storage::exists(run / "recipe.toml")) own = load_recipe(run / "recipe.toml", options.overrides);
   if (!own) {
     const bool is_prepared = std::filesystem::exists(run / "data" / "input.json", code);
-    throw UsageError(fmt::format("{}: {}", run.string(),
-                                 is_prepared
-                                     ? "has data, but no checkpoints yet: give the pretrain command that "
-                                       "made them once more"
-                                     : "is no run of comera: it has no checkpoints to go on from"));
+    throw UsageError(fmt::format(
+        "{}: {}", run.string(),
+        is_prepared ? "has data, but no checkpoints yet: repeat the pretrain command that made them"
+                    : "is not a run of comera: it has no checkpoints to resume from"));
   }
   Recipe recipe = *own;
   recipe.run.output = run.string();
@@ -63,11 +62,10 @@ void say_end(const TrainingRun& run, const ResumeOptions& options) {
   const double pace = reach_of_metrics(std::filesystem::path(options.run) / "metrics.jsonl").seconds_per_step;
   const double left = pace * place.work_left;
   if (left <= 0) return;
-  std::string text =
-      fmt::format("in phase '{}'; at the pace of the last steps the run takes another {}, until {}",
-                  place.phase, duration_text(left), clock_text(left));
+  std::string text = fmt::format("in phase '{}'; at the current speed the run takes another {}, until {}",
+                                 place.phase, duration_text(left), clock_text(left));
   if (options.hours > 0 && left > options.hours * 3600)
-    text += fmt::format("; --hours ends it before, {}", clock_text(options.hours * 3600));
+    text += fmt::format("; --hours ends it earlier, {}", clock_text(options.hours * 3600));
   log_info("{}\n", text);
 }
 
@@ -90,23 +88,22 @@ void resume(const ResumeOptions& options, Communicator& communicator, StopSignal
 
 void add_resume_command(CLI::App& program) {
   auto options = std::make_shared<ResumeOptions>();
-  CLI::App* command = program.add_subcommand(
-      "resume", "Go on with a stopped pretraining or fine-tuning, as its own recipe says");
-  command->add_option("run", options->run, "The run's directory")->required()->type_name("RUN");
+  CLI::App* command = program.add_subcommand("resume", "Continue a stopped run by its recipe");
+  command->add_option("run", options->run, "The run's folder")->required()->type_name("RUN");
   command
-      ->add_option("--hours", options->hours, "Save and stop after so many hours; default: at the run's end")
+      ->add_option("--hours", options->hours,
+                   "Save a checkpoint and stop after this many hours (default: at the run's end)")
       ->check(number_above_0(1e6));
   command
       ->add_option("--set", options->overrides,
-                   "Overrides a key of the run's recipe, such as run.threads=2; may be repeated")
+                   "Set a key of the run's recipe, such as run.threads=2; may be repeated")
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE");
   add_device_option(*command, options->device);
-  command->add_flag(
-      "--use-older-checkpoint", options->use_older,
-      "If the newest checkpoint is damaged, say so, rename it to NAME.damaged and resume from the "
-      "one before it; as run.use_older_checkpoint = true");
-  command->add_option("--stop-after", options->stop_after, "Save and stop after this step")
+  command->add_flag("--use-older-checkpoint", options->use_older,
+                    "If the newest checkpoint is damaged, report it, rename it to NAME.damaged and resume "
+                    "from the one before (as run.use_older_checkpoint = true)");
+  command->add_option("--stop-after", options->stop_after, "Save a checkpoint and stop after this step")
       ->check(positive_number);
   command->footer(
       "Examples:\n"

@@ -42,12 +42,14 @@ void train_tokenizer(TokenizerOptions& options) {
 void add_tokenizer_command(CLI::App& program) {
   auto options = std::make_shared<TokenizerOptions>();
   CLI::App* command = program.add_subcommand(
-      "tokenizer", "Train a SentencePiece tokenizer on source code, text or columns of tables");
+      "tokenizer", "Train a SentencePiece tokenizer on source code, text or table columns");
   add_corpus_options(*command, options->corpus, "--max-file-bytes")->required();
-  command->add_option("--output", options->output, "The model to write")->required()->type_name("FILE");
-  command->add_option("--vocabulary", options->tokenizer.vocabulary, "Number of pieces, at most")
+  command->add_option("--output", options->output, "Write the tokenizer's model to this file")
+      ->required()
+      ->type_name("FILE");
+  command->add_option("--vocabulary", options->tokenizer.vocabulary, "Largest number of pieces")
       ->capture_default_str();
-  command->add_option("--model", options->model, "How pieces are found")
+  command->add_option("--model", options->model, "Algorithm that chooses the pieces")
       ->check(CLI::IsMember({"bpe", "unigram"}))
       ->capture_default_str();
   command
@@ -56,14 +58,16 @@ void add_tokenizer_command(CLI::App& program) {
       ->capture_default_str();
   command
       ->add_option("--character-coverage", options->tokenizer.character_coverage,
-                   "Share of the text's characters whose kinds get a piece each, 0.98 to 1; the rarer ones "
-                   "become bytes")
+                   "Give the most frequent characters, which cover this share of the text (0.98 to 1), a "
+                   "piece each; rarer ones become bytes")
       ->capture_default_str();
-  command->add_flag("--overwrite", options->overwrite, "Replace the output");
+  command->add_flag("--overwrite", options->overwrite, "Replace an existing output");
   command->footer(
       "Examples:\n"
-      "  comera tokenizer --input src --languages python,java --output tokenizer.model --vocabulary 16384\n"
-      "  comera tokenizer --input MNLI/train.tsv --text sentence1 --text sentence2 --output tokenizer.model");
+      "  comera tokenizer --input src --languages python,java --output tokenizer.model \\\n"
+      "    --vocabulary 16384\n"
+      "  comera tokenizer --input MNLI/train.tsv --text sentence1 --text sentence2 \\\n"
+      "    --output tokenizer.model");
   command->callback([options] { train_tokenizer(*options); });
 }
 

@@ -46,17 +46,17 @@ void check_arguments(int argc, const char* const* argv) {
   for (int i = 1; i < argc; ++i) {
     if (data::is_utf8(argv[i])) continue;
     const std::string option = option_of(argv, i);
-    throw UsageError(fmt::format(
-        "{}'{}' is not UTF-8, as all names must be that recipes and checkpoints keep; rename the file or "
-        "folder, or give a link to it whose name is UTF-8",
-        option.empty() ? "" : readable(option) + ": ", readable(argv[i])));
+    throw UsageError(
+        fmt::format("{}'{}' is not UTF-8, which recipes and checkpoints need; rename the file or folder, or "
+                    "give a link with a UTF-8 name",
+                    option.empty() ? "" : readable(option) + ": ", readable(argv[i])));
   }
 }
 
 void refuse_empty_values(CLI::App& program) {
   for (CLI::Option* option : program.get_options())
     option->check([](const std::string& value) {
-      return value.empty() ? "nothing is given; give a value, or leave the option out" : "";
+      return value.empty() ? "the value is empty; give one, or omit the option" : "";
     });
   for (CLI::App* command : program.get_subcommands(nullptr)) refuse_empty_values(*command);
 }

@@ -56,44 +56,43 @@ std::unique_ptr<data::DocumentSource> open_part(const CorpusInput& input,
 
 CLI::Option* add_corpus_options(CLI::App& command, CorpusInput& input, const char* max_bytes_name) {
   CLI::Option* paths =
-      command.add_option("--input", input.inputs, "Folders (read with all below them) or files")
+      command.add_option("--input", input.inputs, "Read these files, and folders with their subfolders")
           ->type_name("PATH");
   CLI::Option* text =
       command
           .add_option("--text", input.text,
-                      "Read tables (TSV, CSV, JSONL, lines of text; plain or .gz) and take these columns of "
-                      "each row as one document, with a line end between them; given again, each list makes "
-                      "a document of its own. Of plain text the column is called 'text'")
+                      "Read tables (TSV, CSV, JSONL or lines of text; plain or .gz) and join these columns "
+                      "of each row, by line breaks, into one document. Repeat the option for several "
+                      "documents per row. The column of plain text is 'text'")
           ->needs(paths)
           ->allow_extra_args(false)
           ->type_name("COLUMN,...");
   command
       .add_option("--language-column", input.language_column,
-                  "Of tables: the column that --languages asks for (default: language)")
+                  "Match --languages against this column of tables (default: language)")
       ->needs(text)
       ->type_name("COLUMN");
   command
-      .add_option("--format", input.format,
-                  "Of tables, all of them (default: by each file's name, or else by its content)")
+      .add_option("--format", input.format, "Format of all tables (default: by file name, else by content)")
       ->needs(text)
       ->check(CLI::IsMember({"tsv", "csv", "jsonl", "text"}));
   command
       .add_flag("--no-header", input.no_header,
-                "Of TSV and CSV tables: the first line is a row, columns are called 1, 2, ...")
+                "Treat the first line of TSV and CSV tables as data; columns are then named 1, 2, ...")
       ->needs(text);
   command
       .add_option("--languages", input.languages,
-                  fmt::format("Only these, separated by commas (default: all). Of files: {}; of tables: what "
-                              "the language column holds",
+                  fmt::format("Keep only these languages (default: all). For files: {}. For tables: values "
+                              "of the language column",
                               fmt::join(data::known_languages(), ", ")))
       ->needs(paths)
       ->delimiter(',')
       ->type_name("NAME");
   command
       .add_option("--min-bytes", input.min_bytes,
-                  "Leave out smaller files (default: 32) or texts of tables (default: 1)")
+                  "Skip files (default: 32) and texts of tables (default: 1) smaller than this")
       ->needs(paths);
-  command.add_option(max_bytes_name, input.max_bytes, "Leave out larger files, or texts of tables")
+  command.add_option(max_bytes_name, input.max_bytes, "Skip files and texts of tables larger than this")
       ->needs(paths)
       ->capture_default_str();
   return paths;
@@ -121,11 +120,11 @@ namespace {
 // The option that affects what is dropped for a reason, or another remedy.
 const char* what_changes(const std::string& reason) {
   static const std::map<std::string, const char*> changes = {
-      {"other suffix", "name the file itself, or --text COLUMN for tables"},
-      {"hidden folder", "name it as --input"},
+      {"other suffix", "give the file itself, or --text COLUMN for tables"},
+      {"hidden folder", "give it as --input"},
       {"other language", "--languages"},
       {"too small", "--min-bytes"},
-      {"too large", "--max-bytes of 'data', --max-file-bytes of others"},
+      {"too large", "--max-bytes (comera data), --max-file-bytes (other commands)"},
       {"UTF-16", "convert it: iconv -f UTF-16 -t UTF-8"},
       {"invalid UTF-8", "convert it: iconv -f ENCODING -t UTF-8"},
       {"lone surrogate", "write whole characters"},
@@ -182,7 +181,7 @@ void print_account(const char* kept, std::int64_t documents, std::int64_t bytes,
 void print_corpus_counts(const data::CorpusCounts& counts) {
   print_account("kept", counts.documents, counts.bytes, counts.languages, "dropped", counts.dropped);
   for (const std::string& note : counts.notes) log_info("note: {}\n", note);
-  if (counts.more_notes > 0) log_info("note: {} more files had such faults\n", grouped(counts.more_notes));
+  if (counts.more_notes > 0) log_info("note: {} more files had such problems\n", grouped(counts.more_notes));
 }
 
 }  // namespace comera::cli

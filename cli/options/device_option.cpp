@@ -11,8 +11,8 @@ namespace comera::cli {
 void add_device_option(CLI::App& command, std::string& device) {
   command
       .add_option("--device", device,
-                  "Where the model runs: auto (the first GPU if there is one, else the CPU), cpu, cuda (the "
-                  "first GPU) or cuda:N")
+                  "Run the model on auto (the first GPU, or the CPU if there is none), cpu, cuda (the first "
+                  "GPU) or cuda:N")
       ->check([](const std::string& text) {
         return is_device_name(text) ? std::string() : fmt::format("\"{}\" is none of {}", text, device_names);
       })

@@ -16,21 +16,25 @@ namespace comera::cli {
 
 void add_inference_options(CLI::App& command, InferenceOptions& options) {
   command
-      .add_option("model", options.model,
-                  "A checkpoint, or a run's directory (its best model, or its newest)")
+      .add_option("model", options.model, "A checkpoint, or a run's folder (its best model, else its newest)")
       ->required()
       ->type_name("MODEL");
-  command.add_option("--tokenizer", options.tokenizer,
-                     "The tokenizer it was trained with, instead of the one that the checkpoint carries");
+  command
+      .add_option("--tokenizer", options.tokenizer,
+                  "Use the model's tokenizer from this file instead of the one in the checkpoint")
+      ->type_name("FILE");
   command
       .add_option("--set", options.overrides,
-                  "Overrides a key of the model's recipe, such as task.header=false; may be repeated")
+                  "Set a key of the model's recipe, such as task.header=false; may be repeated")
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE");
-  command.add_option("--length", options.length, "Longest sequence in tokens; default: as in training")
+  command
+      .add_option("--length", options.length,
+                  "Truncate sequences to this many tokens (default: as in training)")
       ->check(positive_number);
   add_device_option(command, options.device);
-  command.add_option("--threads", options.threads, "CPU threads; 0: all")->check(number_of_threads);
+  command.add_option("--threads", options.threads, "Use this many CPU threads; 0: all")
+      ->check(number_of_threads);
 }
 
 LoadedModel InferenceOptions::load() const {
@@ -44,11 +48,9 @@ MicroBatchCapacity inference_capacity(const InferenceOptions& options, const Loa
     if (options.length == 0) length = std::max(length, phase.length);
   const std::int64_t most = loaded.model.config().max_positions;
   if (length > most)
-    throw UsageError(
-        fmt::format("--length {} is longer than the model's max_positions = {}, and it has learned a row for "
-                    "each position; "
-                    "choose a shorter one",
-                    length, most));
+    throw UsageError(fmt::format(
+        "--length {} is more than the model's max_positions = {}, which limits learned positions; lower it",
+        length, most));
   tokens = std::max(tokens, length);
   return data::capacity_for(tokens, length, 0, loaded.model.config().vocabulary);
 }
@@ -57,8 +59,8 @@ namespace {
 
 [[noreturn]] void refuse_outputs(const std::filesystem::path& model, const std::string& of) {
   throw Error(
-      fmt::format("{}: what it computes for {} is not finite, though its weights are: it has diverged in "
-                  "training; take an older checkpoint, or train with a lower learning rate",
+      fmt::format("{}: its output for {} is not finite, because training has diverged; use an older "
+                  "checkpoint, or train with a lower learning rate",
                   model.string(), of));
 }
 
@@ -93,8 +95,8 @@ OutputFormat output_format(const std::filesystem::path& file, const std::vector<
     if (suffix == name) return format;
     suffixes.push_back(name);
   }
-  throw UsageError(fmt::format("--output {}: its name says the format and must end with {}", file.string(),
-                               fmt::join(suffixes, " or ")));
+  throw UsageError(fmt::format("--output {}: the name must end with {}, which selects the format",
+                               file.string(), fmt::join(suffixes, " or ")));
 }
 
 }  // namespace comera::cli

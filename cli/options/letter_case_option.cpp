@@ -3,12 +3,12 @@
 namespace comera::cli {
 
 void add_letter_case_options(CLI::App& command, LetterCaseOption& option) {
-  CLI::Option* lower = command.add_flag(
-      "--lower-case", option.lower,
-      "Of a vocab.txt without a tokenizer_config.json: put text into lower case, without accents");
+  CLI::Option* lower =
+      command.add_flag("--lower-case", option.lower,
+                       "Lowercase text and strip accents, for a vocab.txt without a tokenizer_config.json");
   command
       .add_flag("--keep-case", option.keep,
-                "Of a vocab.txt without a tokenizer_config.json: take text as it is")
+                "Keep case and accents, for a vocab.txt without a tokenizer_config.json")
       ->excludes(lower);
 }
 

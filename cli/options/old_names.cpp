@@ -16,7 +16,24 @@ const std::vector<OldOption>& old_options() {
   return options;
 }
 
+const std::vector<OldCommand>& old_commands() {
+  // Before 0.2.0.
+  static const std::vector<OldCommand> commands = {{"fill", "fill-mask"}};
+  return commands;
+}
+
+std::string command_of_now(const std::string& word) {
+  for (const OldCommand& old : old_commands())
+    if (word == old.old_name) return old.name;
+  return word;
+}
+
 void use_names_of_now(const std::string& command, std::vector<std::string>& words) {
+  if (const std::string name = command.substr(0, command.find(' '));
+      !name.empty() && words.back() != name && command_of_now(words.back()) == name) {
+    log_info("note: {} is {} now; the old name still works\n", words.back(), name);
+    words.back() = name;
+  }
   std::set<std::string_view> told;
   for (std::string& word : words)
     for (const OldOption& old : old_options()) {

@@ -14,6 +14,16 @@ struct OldOption {
 };
 const std::vector<OldOption>& old_options();
 
+// A command's name in earlier versions.
+struct OldCommand {
+  const char* old_name;
+  const char* name;
+};
+const std::vector<OldCommand>& old_commands();
+
+// "fill-mask" for "fill"; any other word as it is.
+std::string command_of_now(const std::string& word);
+
 // Replaces old option names among the words of a command line, in any order, and prints a note once for each.
 void use_names_of_now(const std::string& command, std::vector<std::string>& words);
 

@@ -35,16 +35,16 @@ void prepare_output(const std::filesystem::path& file) {
   if (access(folder.c_str(), W_OK) != 0)
     throw Error(fmt::format("{}: cannot be written to: {}", folder.string(), std::strerror(errno)));
   if (belongs_to_another(file, folder))
-    throw Error(
-        fmt::format("{}: belongs to another user, who alone may replace it in this folder; give another name",
-                    file.string()));
+    throw Error(fmt::format(
+        "{}: belongs to another user, and only they may replace it in this folder; give another name",
+        file.string()));
 }
 
 void check_free(const std::filesystem::path& file, bool overwrite) {
   if (overwrite) return;
   storage::never_replace(file);
   if (storage::is_taken(file))
-    throw UsageError(fmt::format("{}: exists already; give --overwrite to replace it", file.string()));
+    throw UsageError(fmt::format("{}: already exists; give --overwrite to replace it", file.string()));
 }
 
 void check_shard_folder(const std::filesystem::path& folder, bool overwrite) {
@@ -73,9 +73,9 @@ void OutputOptions::check_file(const std::filesystem::path& name) const {
 
 void add_output_options(CLI::App& command, OutputOptions& options, const std::string& description,
                         bool required) {
-  CLI::Option* output = command.add_option("--output", options.path, description)->required(required);
-  CLI::Option* overwrite =
-      command.add_flag("--overwrite", options.overwrite, "Replace the output if it exists");
+  CLI::Option* output =
+      command.add_option("--output", options.path, description)->required(required)->type_name("FILE");
+  CLI::Option* overwrite = command.add_flag("--overwrite", options.overwrite, "Replace an existing output");
   if (!required) overwrite->needs(output);
 }
 

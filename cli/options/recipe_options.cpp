@@ -29,15 +29,21 @@ bool is_plain_name(const std::string& given) {
 
 }  // namespace
 
+std::vector<std::string> recipe_names() {
+  std::error_code code;
+  std::vector<std::string> names;
+  for (const std::filesystem::path& file : storage::entries_of(recipes_folder(), code))
+    if (file.extension() == ".toml") names.push_back(file.stem().string());
+  std::ranges::sort(names);
+  return names;
+}
+
 std::filesystem::path find_recipe(const std::string& given) {
   std::error_code code;
   const bool is_file = std::filesystem::exists(given, code) && !std::filesystem::is_directory(given, code);
   if (is_file || !is_plain_name(given)) return given;
   const std::filesystem::path folder = recipes_folder();
-  std::vector<std::string> names;
-  for (const std::filesystem::path& file : storage::entries_of(folder, code))
-    if (file.extension() == ".toml") names.push_back(file.stem().string());
-  std::ranges::sort(names);
+  const std::vector<std::string> names = recipe_names();
   const std::string name = std::filesystem::path(given).extension() == ".toml"
                                ? std::filesystem::path(given).stem().string()
                                : given;
@@ -48,9 +54,8 @@ std::filesystem::path find_recipe(const std::string& given) {
 
 void refuse_click_model(const Recipe& recipe, const std::filesystem::path& file) {
   if (recipe.dlrm)
-    throw UsageError(
-        fmt::format("{}: has [dlrm], so that it is a click model's recipe; comera clicks train is for those",
-                    file.string()));
+    throw UsageError(fmt::format("{}: has [dlrm], so it is a click model's recipe; use comera clicks train",
+                                 file.string()));
 }
 
 Recipe RecipeOptions::load_encoder() const {
@@ -60,15 +65,13 @@ Recipe RecipeOptions::load_encoder() const {
 }
 
 void add_recipe_options(CLI::App& command, RecipeOptions& options) {
-  command
-      .add_option("recipe", options.file,
-                  "The recipe: a TOML file, or the name of one that came with the program")
+  command.add_option("recipe", options.file, "A TOML file, or the name of a built-in recipe")
       ->required()
       ->type_name("RECIPE");
   // One value per option: the following word may be the command's next argument.
   command
       .add_option("--set", options.overrides,
-                  "Overrides a key of the recipe, such as phase.0.steps=100; may be repeated")
+                  "Set a key of the recipe, such as phase.0.steps=100; may be repeated")
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE");
 }

@@ -16,6 +16,9 @@ namespace comera::cli {
 // UsageError for an unknown name.
 std::filesystem::path find_recipe(const std::string& given);
 
+// Of those that came with the program, in order.
+std::vector<std::string> recipe_names();
+
 // RECIPE and --set, shared by the commands that work with a recipe.
 struct RecipeOptions {
   std::string file;  // as given

@@ -9,12 +9,13 @@ namespace comera::cli {
 CLI::Option* add_training_data_options(CLI::App& command, TrainingDataOptions& options) {
   command
       .add_option("--tokenizer", options.tokenizer,
-                  "The tokenizer that the data were made with, instead of the recipe's")
+                  "Use this tokenizer, which must be that of the data, instead of the recipe's")
       ->type_name("FILE");
   return command
-      .add_option("--data", options.folders,
-                  "Folders of shards, instead of the recipe's: several are mixed in equal parts")
-      ->type_name("FOLDER ...");
+      .add_option(
+          "--data", options.folders,
+          "Train on these folders of shards instead of the recipe's; several are mixed in equal parts")
+      ->type_name("DIR");
 }
 
 void set_data(Recipe& recipe, const TrainingDataOptions& options) {

@@ -78,7 +78,7 @@ std::optional<Origin> begun_with(const TrainingCommandOptions& options) {
   if (trained.checkpoint.empty() ||
       !(is_model_of(options.from, trained.checkpoint) || may_be_model_of(options.from, trained.checkpoint)))
     throw UsageError(fmt::format(
-        "the run in {} was begun with {}, not --from {}; leave it out or give another --output", run.string(),
+        "the run in {} was started from {}, not --from {}; omit it, or choose another --output", run.string(),
         trained.checkpoint.empty() ? "random weights" : trained.checkpoint.string(), options.from));
   std::error_code code;
   trained.tokenizer = run / "tokenizer.model";
@@ -91,25 +91,28 @@ std::optional<Origin> begun_with(const TrainingCommandOptions& options) {
 
 void add_training_options(CLI::App& command, TrainingCommandOptions& options) {
   add_recipe_options(command, options.recipe);
-  command.add_option(
-      "--from", options.from,
-      "A checkpoint or a run's directory whose weights the run begins with; an encoder's also gives what "
-      "the recipe leaves out of [model], and [tensorized] if the recipe has none");
-  command.add_option("--output", options.output, "The run's directory, instead of the recipe's run.output");
+  command
+      .add_option("--from", options.from,
+                  "Start from the weights of this checkpoint or run's folder. Keys that the recipe leaves "
+                  "out of [model], and [tensorized] if the recipe has none, come from it too")
+      ->type_name("MODEL");
+  command
+      .add_option("--output", options.output,
+                  "Write the run to this folder instead of the recipe's run.output")
+      ->type_name("DIR");
   add_device_option(command, options.device);
-  command.add_option("--graph", options.graph, "on: record a step on a GPU once and replay it; off: never")
+  command.add_option("--graph", options.graph, "Record each step on a GPU once and replay it (CUDA graphs)")
       ->check(CLI::IsMember({"on", "off"}));
   command
       .add_option("--resume", options.resume,
-                  "never: the directory must be new; auto: go on where a stopped run in it stands; always: "
-                  "there must be one")
+                  "never: start a run in a new folder; auto: continue a stopped run in the folder, or start "
+                  "one; always: continue a stopped run")
       ->check(CLI::IsMember({"never", "auto", "always"}))
       ->capture_default_str();
-  command.add_flag(
-      "--use-older-checkpoint", options.use_older,
-      "If the newest checkpoint is damaged, say so, rename it to NAME.damaged and resume from the one "
-      "before it");
-  command.add_option("--stop-after", options.stop_after, "Save and stop after this step")
+  command.add_flag("--use-older-checkpoint", options.use_older,
+                   "If the newest checkpoint is damaged, report it, rename it to NAME.damaged and resume "
+                   "from the one before");
+  command.add_option("--stop-after", options.stop_after, "Save a checkpoint and stop after this step")
       ->check(positive_number);
 }
 

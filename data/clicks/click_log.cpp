@@ -120,8 +120,8 @@ ClickFormat detect_click_format(const std::filesystem::path& log) {
   const bool tabs = line.find('\t') != std::string::npos, commas = line.find(',') != std::string::npos;
   if (tabs == commas)
     throw UsageError(
-        fmt::format("{}: its first row has {} tabs {} commas between its fields, so that it may be neither "
-                    "Criteo's nor Avazu's; name its format if it is",
+        fmt::format("{}: its first row has {} tabs {} commas between its fields, so it fits neither Criteo "
+                    "nor Avazu; give --format if it is one of them",
                     log.string(), tabs ? "both" : "neither", tabs ? "and" : "nor"));
   return tabs ? ClickFormat::criteo : ClickFormat::avazu;
 }
@@ -283,10 +283,9 @@ std::string ClickLog::nothing_left() const {
       first_fields_ == 0 ? ""
                          : fmt::format(" (a row with {} {} where {} has {})", first_fields_,
                                        first_fields_ == 1 ? "field" : "fields", name_of(format_), width_);
-  return fmt::format(
-      "{}; nothing is left of it{}: is it really a log in the format of {}, with {} between its fields?",
-      describe_skipped(path(), counts_), fields, name_of(format_),
-      format_ == ClickFormat::criteo ? "tabs" : "commas");
+  return fmt::format("{}; no row is left{}: is it a log in the format of {}, with {} between its fields?",
+                     describe_skipped(path(), counts_), fields, name_of(format_),
+                     format_ == ClickFormat::criteo ? "tabs" : "commas");
 }
 
 ClickLogs::ClickLogs(std::vector<std::filesystem::path> paths, ClickFormat format, ClickProgress progress)

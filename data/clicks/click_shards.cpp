@@ -58,11 +58,11 @@ std::vector<std::filesystem::path> find_shards(const std::filesystem::path& fold
   COMERA_CHECK(!code, "{}: could not list the folder: {}", folder.string(), code.message());
   if (paths.empty() && others)
     throw Error(split == "train"
-                    ? fmt::format("{}: all of its rows are held out, so that there is nothing to train on; "
-                                  "make it again with a smaller --held-out",
+                    ? fmt::format("{}: all of its rows are held out, so there is nothing to train on; make "
+                                  "it again with a smaller --held-out",
                                   folder.string())
-                    : fmt::format("{}: none of its rows are held out, so that there is nothing to score; "
-                                  "score its training rows, or make it again with --held-out above 0",
+                    : fmt::format("{}: none of its rows are held out, so there is nothing to score; score "
+                                  "its training rows, or make it again with --held-out above 0",
                                   folder.string()));
   COMERA_CHECK(!paths.empty(), "{}: holds no shards of clicks; {}", folder.string(), advice);
   std::ranges::sort(paths);
@@ -258,8 +258,8 @@ ClickSplit split_by_time(const std::vector<std::filesystem::path>& logs, ClickFo
   std::int64_t rows = 0;
   while (reader.next(row)) ++rows;
   const auto validation = static_cast<std::int64_t>(std::round(static_cast<double>(rows) * held_out));
-  COMERA_CHECK(validation < rows || held_out == 1,
-               "of {} rows none is left for training; hold out less of the logs", rows);
+  COMERA_CHECK(validation < rows || held_out == 1, "none of {} rows is left for training; lower --held-out",
+               rows);
   return {rows - validation, validation};
 }
 

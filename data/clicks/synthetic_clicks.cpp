@@ -43,8 +43,7 @@ class Stream {
       has_spare_ = false;
       return spare_;
     }
-    const double radius = std::sqrt(-2 * std::log1p(-uniform())),
-                 angle = 2 * std::numbers::pi * uniform();
+    const double radius = std::sqrt(-2 * std::log1p(-uniform())), angle = 2 * std::numbers::pi * uniform();
     spare_ = radius * std::sin(angle);
     has_spare_ = true;
     return radius * std::cos(angle);

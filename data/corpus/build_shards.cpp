@@ -174,8 +174,7 @@ BuildCounts build_shards(DocumentSource& source, const Tokenizer& tokenizer, con
   COMERA_CHECK(progress.documents > 0, "the corpus is empty: {}", nothing_was_kept(source.counts()));
   COMERA_CHECK(
       train.documents() > 0,
-      "the corpus is empty for training: all {} documents that were kept are held out; lower --held-out, or "
-      "name more inputs",
+      "no document is left for training: all {} that were kept are held out; lower --held-out, or add inputs",
       validation.documents());
   train.seal();
   validation.seal();

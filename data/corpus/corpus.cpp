@@ -92,10 +92,9 @@ void FileCorpus::note_table(const FileWalk::File& file, std::string_view text) {
   const TableFormat format = format_of(file.path);
   if (format != TableFormat::text &&
       (format != TableFormat::automatic || holds_json_objects(text.substr(0, 1 << 14))))
-    counts_.note(
-        fmt::format("{}: was taken as one text, with its quotes and brackets; --text COLUMN takes a column "
-                    "of its rows",
-                    file.path.string()));
+    counts_.note(fmt::format(
+        "{}: was read as one text, with its quotes and brackets; --text COLUMN reads a column of its rows",
+        file.path.string()));
 }
 
 bool FileCorpus::next(Document& document) {
@@ -168,8 +167,7 @@ std::string nothing_was_kept(const CorpusCounts& counts) {
       counts.more_notes + static_cast<std::int64_t>(counts.notes.size()) - static_cast<std::int64_t>(shown);
   if (more > 0) reasons += fmt::format("; and {} more such files", more);
   return fmt::format(
-      "no document of the input was kept: {}; name other folders or the files themselves, or --text COLUMN "
-      "for "
+      "no document of the input was kept: {}; give other folders or single files, or --text COLUMN for "
       "tables",
       reasons);
 }

@@ -26,10 +26,8 @@ CorpusCounts DocumentFilter::counts() const {
 WithoutNearDuplicates::WithoutNearDuplicates(std::unique_ptr<DocumentSource> source, double similarity)
     : DocumentFilter(std::move(source)), kept_(similarity) {
   if (!(similarity >= 0.75 && similarity <= 1))
-    throw UsageError(fmt::format(
-        "--near-duplicates is a similarity between 0.75, below which too few would be found, and 1, such as "
-        "0.8, but {} was given",
-        similarity));
+    throw UsageError(fmt::format("--near-duplicates must be a similarity from 0.75 to 1, such as 0.8, not {}",
+                                 similarity));
 }
 
 const char* WithoutNearDuplicates::reject(const Document& document) {

@@ -67,15 +67,12 @@ FunctionPairsCounts build_function_pairs(DocumentSource& source, const FunctionP
       (is_held_out(hash, options.held_out) ? validation : train).push_back(std::move(function));
     }
   COMERA_CHECK(source.counts().documents > 0, "the corpus is empty: {}", nothing_was_kept(source.counts()));
-  COMERA_CHECK(
-      static_cast<std::int64_t>(train.size() + validation.size()) >= fewest,
-      "the corpus has {} documented functions, too few to learn from and to test with: at least {} are "
-      "needed",
-      train.size() + validation.size(), fewest);
+  COMERA_CHECK(static_cast<std::int64_t>(train.size() + validation.size()) >= fewest,
+               "the corpus has {} documented functions, but a task needs at least {}; add inputs",
+               train.size() + validation.size(), fewest);
   COMERA_CHECK(std::min(train.size(), validation.size()) >= 2,
-               "of the corpus's {} documented functions {} are held out, and at least 2 are needed on either "
-               "side; give "
-               "another --held-out than {}, or more files",
+               "{0} documented functions with --held-out {2} give {1} for validation, and each side needs at "
+               "least 2; change it, or add files",
                train.size() + validation.size(), validation.size(), options.held_out);
   storage::create_directories_durably(options.output);
   write_examples(options.output / "train.jsonl", train, options.copies);

@@ -15,10 +15,10 @@ class MixedSequences final : public SequenceSet {
     for (const MixedPart& part : parts_) {
       COMERA_CHECK(part.set->vocabulary() == vocabulary(), "{} and {} have vocabularies of {} and {} pieces",
                    parts_[0].name, part.name, vocabulary(), part.set->vocabulary());
-      COMERA_CHECK(part.set->masked() == masked(),
-                   "{} has targets of its own and {} has not: they cannot be mixed; set data.targets to "
-                   "\"dynamic\"",
-                   (masked() ? parts_[0] : part).name, (masked() ? part : parts_[0]).name);
+      COMERA_CHECK(
+          part.set->masked() == masked(),
+          "{} has its own targets and {} has none, so they cannot be mixed; set data.targets to \"dynamic\"",
+          (masked() ? parts_[0] : part).name, (masked() ? part : parts_[0]).name);
     }
   }
 

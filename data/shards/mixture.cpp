@@ -21,7 +21,7 @@ Mixture::Mixture(std::vector<Part> parts) {
   for (const Part& part : parts) {
     COMERA_CHECK(part.samples->count() > 0, "{} has no samples to train on", part.name);
     COMERA_CHECK(part.weight.has_value() == parts[0].weight.has_value(),
-                 "{} has a weight and {} has none: give all sources one, or none",
+                 "{} has a weight and {} has none; give weights to all sources, or to none",
                  (part.weight ? part : parts[0]).name, (part.weight ? parts[0] : part).name);
     COMERA_CHECK(part.weight.value_or(1) > 0, "the weight of {} must be more than 0, not {}", part.name,
                  *part.weight);

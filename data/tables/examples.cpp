@@ -101,7 +101,7 @@ void Examples::read_file(const Task& task, const std::filesystem::path& file, En
       } else if (const auto value = number(written)) {
         score = static_cast<float>(*value);
       } else {
-        left_out.skip("score that is no number", row.line);
+        left_out.skip("score is not a number", row.line);
         continue;
       }
     }

@@ -42,8 +42,9 @@ bool LineReader::refill() {
     throw UnreadableFile(
         fmt::format("{}: could not read after line {}: {}", path_.string(), number_, failure.what()));
   } catch (const storage::DamagedData& damage) {
-    throw DamagedFile(fmt::format("{}: damaged gzip data after line {}: {}; get or compress the file again",
-                                  path_.string(), number_, damage.what()));
+    throw DamagedFile(
+        fmt::format("{}: damaged gzip data after line {}: {}; download or compress the file again",
+                    path_.string(), number_, damage.what()));
   }
   begin_ = 0;
   end_ = count;

@@ -157,8 +157,8 @@ void TableReader::refuse_hidden_header(std::string_view beginning) const {
     });
     if (fields.size() > 1 && all)
       throw UnsuitableTable(fmt::format(
-          "{}: its first line names the columns {}, so that it seems to be a table, which its name does not "
-          "say; {} to read it as one, or {} to take each line as it is",
+          "{}: its first line names the columns {}, so it seems to be a table, although its name says "
+          "otherwise; {} to read it as one, or {} to read each line as text",
           path().string(), fmt::join(fields, ", "), set_format(tabs ? "tsv" : "csv"), set_format("text")));
   }
 }
@@ -172,10 +172,10 @@ TableFormat TableReader::find_format() {
   if (named == TableFormat::jsonl) return named;
   if (holds_json_objects(beginning)) {
     if (named == TableFormat::automatic) return TableFormat::jsonl;
-    throw UnsuitableTable(fmt::format(
-        "{}: holds JSON objects, although its name says otherwise; {} to read their members, or {} to "
-        "take each line as it is",
-        path().string(), set_format("jsonl"), set_format("text")));
+    throw UnsuitableTable(
+        fmt::format("{}: holds JSON objects, although its name says otherwise; {} to read their members, or "
+                    "{} to read each line as text",
+                    path().string(), set_format("jsonl"), set_format("text")));
   }
   if (named == TableFormat::tsv || named == TableFormat::csv) return named;
   refuse_hidden_header(beginning);
@@ -266,7 +266,7 @@ std::string TableReader::how_read() const {
                    : format_ == TableFormat::csv ? "CSV (fields between commas)"
                                                  : "plain text (each line a row)";
   return fmt::format(
-      "; it was read as {}, as {}; if it is something else, {}", as,
+      "; it was read as {}, as {}; if it has another format, {}", as,
       options_.format == TableFormat::automatic ? "its name says" : options_.format_option + " says",
       options_.format == TableFormat::automatic
           ? fmt::format("give it the suffix .tsv, .csv or .jsonl, or use {}", options_.format_option)

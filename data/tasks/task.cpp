@@ -103,7 +103,8 @@ std::vector<std::string> glue_tasks() {
 Task glue_task(const std::string& name, const std::filesystem::path& folder) {
   const auto found = std::ranges::find(tasks(), name, &Task::name);
   if (found == tasks().end())
-    throw UsageError(fmt::format("'{}' is no GLUE task; there are {}", name, fmt::join(glue_tasks(), ", ")));
+    throw UsageError(
+        fmt::format("'{}' is not a GLUE task; choose from {}", name, fmt::join(glue_tasks(), ", ")));
   Task task = *found;
   task.train = {{"train", folder / "train.tsv"}};
   if (name == "mnli")

@@ -79,9 +79,8 @@ Tokenizer Tokenizer::from_bytes(std::string bytes, const std::string& name) {
     tokenizer.restores_text_ = tokenizer.restores_text_ && tokenizer.decode(tokenizer.encode(text)) == text;
   if (!tokenizer.restores_text_)
     tokenizer.notes_.push_back(
-        fmt::format("{}: the tokenizer normalises text or has no pieces for rare characters, so that text "
-                    "does not come back "
-                    "exactly from its ids",
+        fmt::format("{}: the tokenizer normalises text or has no pieces for rare characters, so its ids do "
+                    "not give back the exact text",
                     name));
   tokenizer.hash_ = opened.hash.empty() ? storage::hash128(bytes).hex() : opened.hash;
   tokenizer.bytes_ = std::move(bytes);

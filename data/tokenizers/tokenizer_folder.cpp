@@ -36,7 +36,7 @@ std::string read_file(const std::filesystem::path& path) {
 JsonValue read_object(const std::filesystem::path& path) {
   if (!is_there(path)) return nullptr;
   JsonValue json = storage::parse_json(read_file(path), path.string() + ":");
-  if (!json.is_object()) tokenizer_is_damaged(path.string(), "it is no JSON object");
+  if (!json.is_object()) tokenizer_is_damaged(path.string(), "it is not a JSON object");
   return json;
 }
 
@@ -108,7 +108,7 @@ class TokenizerFiles {
                       config_file_.string(), class_name(), file_name));
     if (of == Family::roberta) refuse_class();
     if (bytes.find('\0') != std::string::npos || !is_utf8(bytes))
-      tokenizer_is_damaged(name, "it is no text of pieces, one a line");
+      tokenizer_is_damaged(name, "it is not a text with one piece per line");
     const auto [pieces, empty_line] = read_vocab_txt(bytes);
     JsonValue vocabulary = JsonValue::object();
     for (std::size_t id = 0; id < pieces.size(); ++id)
@@ -144,7 +144,7 @@ class TokenizerFiles {
     const std::filesystem::path path = folder_ / file_;
     std::string bytes = read_file(path);
     json_ = storage::parse_json(bytes, path.string() + ":");
-    if (!json_.is_object()) tokenizer_is_damaged(path.string(), "it is no JSON object");
+    if (!json_.is_object()) tokenizer_is_damaged(path.string(), "it is not a JSON object");
     if (is_sentencepiece_json(json_)) return open_sentencepiece_json();
     refuse_letter_case_if_given();
     const JsonValue model = member(json_, "model");
@@ -193,8 +193,8 @@ class TokenizerFiles {
     Tokenizer tokenizer = alone("tokenizer.model");
     if (added_.is_object() && !added_.empty())
       throw Error(
-          fmt::format("{}: adds tokens to tokenizer.model, which is not supported; take the file away to go "
-                      "on without them",
+          fmt::format("{}: adds tokens to tokenizer.model, which is not supported; remove the file to "
+                      "continue without them",
                       (folder_ / "added_tokens.json").string()));
     const SpecialIds& ids = tokenizer.special();
     for (const auto& [role, id] : {std::pair{"pad_token", ids.pad},
@@ -227,8 +227,8 @@ class TokenizerFiles {
     if (const JsonValue& map = member(config_, "auto_map");
         (map.is_object() && map.contains("AutoTokenizer")) || map.is_array())
       throw Error(
-          fmt::format("{}: auto_map names a tokenizer that is a program of its own, which is not run here; "
-                      "give another one with --tokenizer",
+          fmt::format("{}: auto_map names a tokenizer with custom code, which is not run; give another one "
+                      "with --tokenizer",
                       config_file_.string()));
     std::string name = class_name();
     if (name.empty()) return unnamed;
@@ -248,8 +248,8 @@ class TokenizerFiles {
 
   [[noreturn]] void refuse_letter_case() const {
     throw UsageError(
-        fmt::format("{}: --lower-case and --keep-case are for a vocab.txt that nothing else is known of; "
-                    "here the files say it",
+        fmt::format("{}: --lower-case and --keep-case are only for a vocab.txt without a "
+                    "tokenizer_config.json; omit them",
                     (folder_ / file_).string()));
   }
   void refuse_letter_case_if_given() const {
@@ -276,10 +276,9 @@ class TokenizerFiles {
   // Versions of transformers interpret these differently.
   void refuse_disputed_keys() const {
     const auto refuse = [&](const char* key) {
-      throw Error(
-          fmt::format("{}: {} = {} is not supported, and transformers 5 ignores it; take it out to go on "
-                      "without it",
-                      config_file_.string(), key, shortened(member(config_, key))));
+      throw Error(fmt::format(
+          "{}: {} = {} is not supported, and transformers 5 ignores it; remove it to continue without it",
+          config_file_.string(), key, shortened(member(config_, key))));
     };
     if (const JsonValue& words = member(config_, "never_split"); !words.is_null() && !words.empty())
       refuse("never_split");
@@ -362,8 +361,8 @@ class TokenizerFiles {
       if (!made.contains(piece) && has_parts(piece, vocabulary)) lacking.push_back(piece);
     if (!lacking.empty())
       throw Error(fmt::format(
-          "{}: no merge makes {}{}, so that the file was cut short or is another model's; get it "
-          "anew, or name the pieces in added_tokens.json if they were added",
+          "{}: no merge makes {}{}, so the file was cut short or belongs to another model; get it again, or "
+          "list the pieces in added_tokens.json if they were added",
           (folder_ / "merges.txt").string(), shortened(lacking.front()),
           lacking.size() > 1 ? fmt::format(" and {} more pieces of vocab.json", lacking.size() - 1) : ""));
   }
@@ -519,7 +518,7 @@ std::vector<std::pair<std::optional<std::int64_t>, JsonValue>> TokenizerFiles::l
     for (const auto& [content, id] : added_.items()) {
       if (!id.is_number_unsigned())
         tokenizer_is_damaged((folder_ / "added_tokens.json").string(),
-                             fmt::format("the id of {} is no number", shortened(content)));
+                             fmt::format("the id of {} is not a number", shortened(content)));
       by_id[id.get<std::int64_t>()] = token_object(content, special.contains(content));
     }
     if (kind(Family::generic) != Family::generic)
@@ -552,7 +551,7 @@ void TokenizerFiles::take_tokens(const std::map<std::string, std::string>& defau
   std::map<std::string, std::size_t> places;  // in the list
   std::int64_t largest = -1;
   const auto add = [&](JsonValue token, std::optional<std::int64_t> given, const std::string& file) {
-    if (!token.is_object()) tokenizer_is_damaged(file, "an added token is no object with a content");
+    if (!token.is_object()) tokenizer_is_damaged(file, "an added token is not an object with a content");
     const std::string content = content_of(token);
     if (content.empty()) return;
     const auto place = places.find(content);

@@ -14,7 +14,7 @@ namespace comera::data {
 using JsonValue = TokenizerJsonValue;
 
 void tokenizer_is_damaged(const std::string& name, const std::string& what) {
-  throw Error(fmt::format("{}: is damaged: {}; get the file anew", name, what));
+  throw Error(fmt::format("{}: is damaged: {}; get the file again", name, what));
 }
 
 std::string shortened(const JsonValue& value) {
@@ -163,7 +163,7 @@ class TokenizerJson {
   std::size_t id_of(const JsonValue& id, const std::string& piece) const {
     if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= most_ids)
       tokenizer_is_damaged(
-          name_, fmt::format("the id of {} is {}, which is no id", shortened(piece), shortened(id)));
+          name_, fmt::format("the id of {} is {}, which is not an id", shortened(piece), shortened(id)));
     return id.get<std::size_t>();
   }
 
@@ -177,7 +177,8 @@ class TokenizerJson {
 
   const JsonValue& listed_tokens() const {
     const JsonValue& tokens = member(json_, "added_tokens");
-    if (!tokens.is_null() && !tokens.is_array()) tokenizer_is_damaged(name_, "its added_tokens are no list");
+    if (!tokens.is_null() && !tokens.is_array())
+      tokenizer_is_damaged(name_, "its added_tokens are not a list");
     return tokens;
   }
 
@@ -213,8 +214,8 @@ class TokenizerJson {
                         name_, shortened(text), read.id, expected));
       if (!known && before == added.end() && ids_of_model().contains(read.id))
         throw Error(
-            fmt::format("{}: added_tokens: {} has the id {}, which a piece of the model has as well, "
-                        "since the ids of its vocab have holes; give the token an id of its own in vocab",
+            fmt::format("{}: added_tokens: {} has the id {}, which a piece of the model has as well, since "
+                        "the ids of its vocab have holes; give the token a separate id in vocab",
                         name_, shortened(text), read.id));
       largest = std::max(largest, expected);
       if (before != added.end())

@@ -59,9 +59,8 @@ void check_sample(const TrainingCharacters& sample, const TokenizerOptions& opti
                 options.character_coverage, lowest_coverage)
           : "";
   COMERA_CHECK(least <= options.vocabulary,
-               "a vocabulary of {} is too small for the {} characters of this text that get a piece of their "
-               "own; give "
-               "--vocabulary {} or more{}",
+               "a vocabulary of {} is too small for the {} characters of this text that need a piece each; "
+               "give --vocabulary {} or more{}",
                options.vocabulary, sample.kinds, least, lower);
 }
 

@@ -21,7 +21,7 @@ std::int64_t class_of(const std::string& key, const std::string& file) {
   std::int64_t number = -1;
   const auto [stop, code] = std::from_chars(begin, end, number);
   COMERA_CHECK(code == std::errc() && stop == end,
-               "{}: id2label has the key '{}', which is no number of a class", file, key);
+               "{}: id2label has the key '{}', which is not a class number", file, key);
   return number;
 }
 
@@ -33,15 +33,15 @@ std::string text_of(const nlohmann::json& label, std::int64_t number, const std:
   COMERA_CHECK(!text.empty(), "{}: id2label has an empty name for class {}; give it one", file, number);
   COMERA_CHECK(
       !is_space(text.front()) && !is_space(text.back()) && text.find_first_of("\t\n\r") == std::string::npos,
-      "{}: id2label names class {} '{}': labels in tables are read without the spaces around them; "
-      "leave these out",
+      "{}: id2label names class {} '{}': labels in tables are read without the spaces around them; remove "
+      "these",
       file, number, text);
   return text;
 }
 
 // The names of classes 0, 1, … by number: the order of the keys has no meaning.
 std::vector<std::string> read_names(const nlohmann::json& named, const std::string& file) {
-  COMERA_CHECK(named.is_object(), "{}: id2label is no object of numbers and names", file);
+  COMERA_CHECK(named.is_object(), "{}: id2label is not an object of numbers and names", file);
   COMERA_CHECK(static_cast<std::int64_t>(named.size()) < most_classes, "{}: id2label has {} classes", file,
                named.size());
   std::map<std::int64_t, std::string> names;

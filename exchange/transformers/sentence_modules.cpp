@@ -55,11 +55,11 @@ void add_pooling(const std::filesystem::path& file, std::vector<std::string>& no
   const std::vector<std::string> modes = pooling_modes(file);
   if (modes == std::vector<std::string>{"mean"}) return;
   if (modes == std::vector<std::string>{"cls"})
-    notes.push_back(fmt::format("its vectors are those of the first token ({}): give embed --pooling first",
+    notes.push_back(fmt::format("its vectors are those of the first token ({}): use embed --pooling first",
                                 file.string()));
   else
-    notes.push_back(fmt::format("its vectors are pooled in another way than embed has: {} ({})",
-                                fmt::join(modes, ", "), file.string()));
+    notes.push_back(
+        fmt::format("its pooling is not available in embed: {} ({})", fmt::join(modes, ", "), file.string()));
 }
 
 }  // namespace
@@ -71,7 +71,7 @@ void require_encoder_in(const std::filesystem::path& folder) {
   if (!modules || !modules->is_array() || modules->empty() || !modules->front().is_object()) return;
   const auto path =
       ConfigMembers(modules->front(), (folder / "modules.json").string()).get<std::string>("path", "");
-  COMERA_CHECK(path.empty(), "{}: has no config.json; its modules.json has the encoder in {}: import that",
+  COMERA_CHECK(path.empty(), "{}: has no config.json; its modules.json names {}: import that",
                folder.string(), (folder / path).string());
 }
 
@@ -84,7 +84,7 @@ std::vector<std::string> sentence_notes(const std::filesystem::path& folder,
   if (!json || !json->is_array()) return notes;
   std::vector<std::string> others;
   for (const nlohmann::json& entry : *json) {
-    COMERA_CHECK(entry.is_object(), "{}: is damaged: it is no list of modules", file.string());
+    COMERA_CHECK(entry.is_object(), "{}: is damaged: it is not a list of modules", file.string());
     const ConfigMembers module(entry, file.string());
     const auto type = module.get<std::string>("type", ""), path = module.get<std::string>("path", "");
     if (type.ends_with("Pooling"))
@@ -93,8 +93,8 @@ std::vector<std::string> sentence_notes(const std::filesystem::path& folder,
       others.push_back(type.substr(type.rfind('.') + 1));
   }
   if (!others.empty())
-    notes.push_back(fmt::format("what follows the pooling is left out by embed: {} ({})",
-                                fmt::join(others, ", "), file.string()));
+    notes.push_back(
+        fmt::format("embed skips what follows the pooling: {} ({})", fmt::join(others, ", "), file.string()));
   return notes;
 }
 

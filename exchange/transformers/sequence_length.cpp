@@ -38,9 +38,8 @@ SequenceLength sequence_length(const std::filesystem::path& folder, const Encode
     if (!stated) continue;
     if (*stated >= static_cast<double>(most)) break;
     const auto tokens = static_cast<std::int64_t>(*stated);
-    return {tokens,
-            fmt::format("sequences have up to {} tokens ({} of {}); --length of a command says otherwise",
-                        tokens, key, file.string())};
+    return {tokens, fmt::format("sequences have up to {} tokens ({} of {}); --length changes that", tokens,
+                                key, file.string())};
   }
   return {ends ? most : std::min(most, longest_by_default)};
 }

@@ -166,10 +166,9 @@ void read_head(const ConfigMembers& members, TransformersConfig& config) {
   const std::string name = architectures.empty() ? "" : architectures.front();
   const bool known = name.empty() || name.ends_with("Model") || name.ends_with("ForMaskedLM") ||
                      name.ends_with("ForPreTraining") || name.ends_with("ForSequenceClassification");
-  COMERA_CHECK(known,
-               "{}: {} has a head that the encoder here does not have; a model for masked language or for "
-               "sequence classification can be imported",
-               members.file(), joined(architectures));
+  COMERA_CHECK(
+      known, "{}: {} has a head that cannot be imported; masked-language models and sequence classifiers can",
+      members.file(), joined(architectures));
   COMERA_CHECK(config.form != Form::roberta || !(name.ends_with("LM") || name.ends_with("PreTraining")) ||
                    config.model.activation == Activation::gelu,
                "{}: architectures = {} cannot be imported: the head of RoBERTa's masked language model has "
@@ -225,7 +224,7 @@ void require_own_slopes(const ConfigMembers& members, const EncoderConfig& model
   for (std::size_t head = 0; same && head < own.size(); ++head)
     for (std::size_t side = 0; side < 2; ++side)
       same = same && std::abs(found[head][side] - own[head][side]) <= 1e-6 * std::abs(own[head][side]);
-  COMERA_CHECK(same, "{}: slopes are others than those that {} heads have here, and cannot be imported",
+  COMERA_CHECK(same, "{}: its slopes differ from those of {} heads in comera and cannot be imported",
                members.file(), model.heads);
 }
 
@@ -257,7 +256,7 @@ TransformersConfig read_config(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "config.json";
   const std::string text = storage::read_small_file(file, largest_config, "a model's config.json");
   const nlohmann::json json = storage::parse_json(text, file.string() + ":");
-  COMERA_CHECK(json.is_object(), "{}: is damaged: it is no JSON object", file.string());
+  COMERA_CHECK(json.is_object(), "{}: is damaged: it is not a JSON object", file.string());
   const ConfigMembers members(json, file.string());
   TransformersConfig config{.model = {}, .form = form_in(members)};
   EncoderConfig& model = config.model;

@@ -178,8 +178,8 @@ void check_turns(const SafetensorsReader& reader, const EncoderConfig& config, R
       reader.file_of(names[0]).string(), names[0], difference, config.rotary_theta);
   if (difference > same)
     read.note = fmt::format(
-        "{}: {} is rounded by up to {:.2g}; here sines and cosines are exact, so that answers differ from "
-        "transformers' by as much",
+        "{}: {} is rounded by up to {:.2g}; here sines and cosines are exact, so outputs differ slightly "
+        "from transformers'",
         reader.file_of(names[0]).string(), names[0], difference);
 }
 
@@ -211,7 +211,7 @@ ReadWeights read_weights(const SafetensorsReader& reader, const TransformersConf
   if (config.form == Form::roformer) check_turns(reader, config.model, read);
   for (const std::string& name : reader.names()) {
     if (weights.used(name) || follows_from_others(name)) continue;
-    COMERA_CHECK(is_of_another_head(name), "{}: it has weights that the encoder here has no place for: {}",
+    COMERA_CHECK(is_of_another_head(name), "{}: has weights that comera's encoder does not have: {}",
                  reader.file_of(name).string(), name);
     read.left_out.push_back(name);
   }

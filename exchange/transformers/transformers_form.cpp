@@ -136,7 +136,7 @@ void for_each(const Shape& shape, const TensorPlace& place, std::int64_t heads, 
 
 std::vector<double> to_theirs(const std::vector<double>& values, const Shape& shape, const TensorPlace& place,
                               std::int64_t heads) {
-  COMERA_CHECK(place.skipped_rows == 0, "{}: nobody says what its first rows are", place.theirs);
+  COMERA_CHECK(place.skipped_rows == 0, "{}: the meaning of its first rows is unknown", place.theirs);
   std::vector<double> theirs(values.size());
   for_each(shape, place, heads, [&](std::int64_t ours, std::int64_t to) { theirs[to] = values[ours]; });
   return theirs;

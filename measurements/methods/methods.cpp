@@ -98,13 +98,13 @@ std::vector<std::string> method_names() {
 
 std::vector<Method> methods_of(const Recipe& recipe, const MethodOptions& options) {
   if (!recipe.tensorized.enabled)
-    throw UsageError(
-        "the methods are compared on a recipe with tensor trains; leave tensorized.enabled at true");
+    throw UsageError("bench methods needs a recipe with tensor trains; leave tensorized.enabled at true");
   std::vector<Method> methods;
   for (const std::string& name : options.names.empty() ? names_for(recipe) : options.names) {
     const auto kind = std::ranges::find(kinds(), name, &Kind::name);
     if (kind == kinds().end())
-      throw UsageError(fmt::format("'{}' is no method; there are {}", name, fmt::join(method_names(), ", ")));
+      throw UsageError(
+          fmt::format("'{}' is not a method; choose from {}", name, fmt::join(method_names(), ", ")));
     Method method = kind->make(recipe, options);
     method.name = name;
     if (const auto rate = options.rates.find(name); rate != options.rates.end())

@@ -61,8 +61,8 @@ MethodsReport benchmark_methods(const MethodsBenchmarkOptions& options) {
       const auto& lte = method.recipe.lte;
       if (lte && batch * options.length % lte->num_heads != 0)
         throw UsageError(
-            fmt::format("a step of {} sequences of {} tokens cannot be divided among LTE's {} heads; give "
-                        "--num-heads another number, or leave the method out",
+            fmt::format("a step of {} sequences of {} tokens cannot be divided among LTE's {} heads; change "
+                        "--num-heads, or omit the method",
                         batch, options.length, lte->num_heads));
     }
   }

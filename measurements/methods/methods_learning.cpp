@@ -73,7 +73,7 @@ std::string svg_of_learning(const std::vector<LearningCurve>& curves, std::int64
   double longest = 0;
   for (const LearningCurve& curve : curves)
     if (!curve.training.empty()) longest = std::max(longest, curve.training.back().seconds);
-  Plot plot{.title = "Loss of ways to train the same encoder, same data",
+  Plot plot{.title = "Loss of training methods on the same encoder and data",
             .x_title = fmt::format("% of {} steps, and of {:.1f} minutes", steps, longest / 60)};
   plot.panels = {{.title = "training loss over steps"}, {.title = "training loss over time"}};
   for (std::size_t i = 0; i < curves.size(); ++i) {
@@ -99,8 +99,8 @@ void check_learning(const MethodsLearningOptions& options) {
     std::ifstream stream(file);
     const std::string there{std::istreambuf_iterator<char>(stream), {}};
     if (!there.empty() && there != settings)
-      throw UsageError(
-          fmt::format("{}: that run was begun with other settings; choose another --output", file.string()));
+      throw UsageError(fmt::format("{}: that run was started with other settings; choose another --output",
+                                   file.string()));
   }
 }
 

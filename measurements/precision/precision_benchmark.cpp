@@ -25,9 +25,8 @@ constexpr double shortest_seconds = 0.01;  // of a timed sequence of calls
 void check_multiple(const char* option, const std::vector<std::int64_t>& sizes) {
   for (const std::int64_t size : sizes)
     if (size <= 0 || size % float8_multiple != 0)
-      throw UsageError(
-          fmt::format("{} {} is no multiple of {}, which products of 8-bit operands need; give {}", option,
-                      size, float8_multiple, std::max(float8_padded(size), float8_multiple)));
+      throw UsageError(fmt::format("{} {} is not a multiple of {}, which 8-bit products need; use {}", option,
+                                   size, float8_multiple, std::max(float8_padded(size), float8_multiple)));
 }
 
 void check_options(const PrecisionBenchmarkOptions& options) {
@@ -37,9 +36,8 @@ void check_options(const PrecisionBenchmarkOptions& options) {
     for (const std::vector<std::int64_t>* sizes : {&options.inputs, &options.outputs})
       for (const std::int64_t size : *sizes)
         if (rank > size)
-          throw UsageError(fmt::format(
-              "--rank {} is more than {} inputs or outputs, of which no matrix has a larger rank; give less",
-              rank, size));
+          throw UsageError(
+              fmt::format("--rank {} is more than the {} inputs or outputs allow; lower it", rank, size));
 }
 
 std::vector<LinearSize> sizes_of(const PrecisionBenchmarkOptions& options) {

@@ -32,7 +32,7 @@ void check_layers(const char* name, const std::vector<DlrmConfig::Layer>& layers
 }  // namespace
 
 void DlrmConfig::validate() const {
-  COMERA_CHECK(dense_features >= 0 && width > 0, "a DLRM cannot have {} numbers and rows of {}",
+  COMERA_CHECK(dense_features >= 0 && width > 0, "a DLRM cannot have {} dense features and rows of {}",
                dense_features, width);
   COMERA_CHECK(!tables.empty(), "a DLRM needs tables");
   for (std::size_t t = 0; t < tables.size(); ++t) {
@@ -44,7 +44,7 @@ void DlrmConfig::validate() const {
   if (dense_features > 0)
     check_layers("bottom", bottom, dense_features, width, "the width of the tables' rows");
   else
-    COMERA_CHECK(bottom.empty(), "bottom: there are no numbers that its layers could have");
+    COMERA_CHECK(bottom.empty(), "bottom: the model has no dense features for its layers");
   check_layers("top", top, features(), 1, "the logit");
   COMERA_CHECK(compute == DType::float32 || compute == DType::bfloat16 || compute == DType::float64,
                "a DLRM computes in float32, bfloat16 or float64, not in {}", name_of(compute));

@@ -147,7 +147,7 @@ Dlrm::Passed Dlrm::forward(const Step& step, const ClickBatch& batch) const {
   const std::int64_t examples = batch.capacity.examples, width = config_.width;
   const auto count = std::ssize(tables_);
   COMERA_CHECK(std::ssize(batch.tables) == count && batch.capacity.dense_features == config_.dense_features,
-               "a batch has {} tables and {} numbers, the model {} and {}", batch.tables.size(),
+               "a batch has {} tables and {} dense features, the model {} and {}", batch.tables.size(),
                batch.capacity.dense_features, count, config_.dense_features);
   Passed passed;
   pass_numbers(step, batch, passed);

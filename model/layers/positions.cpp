@@ -87,8 +87,8 @@ PositionTables::PositionTables(const EncoderConfig& config, Allocator& allocator
         turns_ = table({positions, size});
       } catch (const OutOfMemory&) {
         throw OutOfMemory(fmt::format(
-            "out of memory: {:.1f} MiB for the turns of {} rotary positions could not be allocated; choose "
-            "fewer positions (model.max_positions, or --length where it is longer)",
+            "out of memory: could not allocate {:.1f} MiB for {} rotary positions; lower "
+            "model.max_positions, or --length if that is longer",
             static_cast<double>(positions * size) * static_cast<double>(size_of(master)) / 1048576,
             positions));
       }

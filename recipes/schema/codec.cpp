@@ -84,7 +84,7 @@ void Reader::missing_key(const toml::node& section, const Path& key) const {
 }
 
 void Reader::idle_key(const toml::node& value, const Path& key) const {
-  throw UsageError(fmt::format("{}: [{}] is not for a click model, which [dlrm] describes; leave one out",
+  throw UsageError(fmt::format("{}: [{}] is not for a click model ([dlrm]); remove one of them",
                                source_.place(value), key.text()));
 }
 
@@ -107,8 +107,7 @@ void Writer::line(const Path& path, const std::string& value) {
   // The recipe, and checkpoints containing it, would be unreadable.
   if (!data::is_utf8(value))
     throw UsageError(fmt::format(
-        "{} is not UTF-8, as all of a recipe must be; rename the file or folder, or give a link to "
-        "it whose name is UTF-8",
+        "{} is not UTF-8, which a recipe needs; rename the file or folder, or give a link with a UTF-8 name",
         path.text()));
   if (value.empty()) return;
   text_ += fmt::format("{} = {}\n", path.name(), value);

@@ -14,7 +14,7 @@ std::vector<std::int64_t> rows_of(const DlrmSection& section, const std::vector<
   if (section.tables.empty()) {
     if (data.empty())
       throw UsageError(
-          "dlrm.tables is empty, which means those of the data, but there are no data: give --data FOLDER of "
+          "dlrm.tables is empty, so the data decide them, but there are no data: give --data FOLDER of "
           "shards, --set 'dlrm.tables=[1000, 50]' --set dlrm.dense_features=13, or a run instead of the "
           "recipe");
     return data;
@@ -33,8 +33,8 @@ std::int64_t numeric_columns_of(const DlrmSection& section, std::optional<std::i
   const std::int64_t dense_features = section.dense_features.value_or(data.value_or(0));
   if (data && *data != dense_features)
     throw UsageError(fmt::format(
-        "the data have {0} dense features, but dlrm.dense_features = {1}: write {0}, or leave it out of the "
-        "recipe",
+        "the data have {0} dense features per example, but dlrm.dense_features = {1}: set it to {0}, or "
+        "remove it from the recipe",
         *data, dense_features));
   return dense_features;
 }
@@ -71,7 +71,7 @@ class OwnRanks {
 DlrmConfig dlrm_config(const Recipe& recipe, std::optional<std::int64_t> dense_features,
                        const std::vector<std::int64_t>& rows) {
   if (!recipe.dlrm)
-    throw UsageError("the recipe has no [dlrm], so that it is an encoder's; `comera pretrain` is for those");
+    throw UsageError("the recipe has no [dlrm], so it describes an encoder; use `comera pretrain`");
   const DlrmSection& section = *recipe.dlrm;
   DlrmConfig config;
   config.dense_features = numeric_columns_of(section, dense_features);

@@ -60,7 +60,7 @@ void check_nesting(std::string_view toml, const std::string& file) {
       --brackets;
     if (names > most_nested || brackets > most_nested)
       throw UsageError(
-          fmt::format("{}:{}: {} nest deeper than {} levels, which no recipe needs; mend this line", file,
+          fmt::format("{}:{}: {} nest deeper than {} levels, which no recipe needs; fix this line", file,
                       1 + std::ranges::count(toml.substr(0, at), '\n'),
                       names > most_nested ? "the names of a key" : "lists and tables", most_nested));
     ++at;

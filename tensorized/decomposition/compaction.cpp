@@ -147,7 +147,7 @@ CompactedParameters::CompactedParameters(const ParameterStore& from,
     const Selection& selection = selected[state != nullptr ? state->parameter : static_cast<ParameterId>(t)];
     if (selection.gone) continue;
     COMERA_CHECK(selection.whole() || state == nullptr || state->entrywise,
-                 "{} is no number for each entry, so that it cannot be cut as its parameter is", name);
+                 "{} has not one value per entry, so it cannot be pruned like its parameter", name);
     HostCopy copy(from.allocator(), tensor);
     const auto* host = static_cast<const std::byte*>(copy.read().tensor().raw());
     kept_.push_back({name, kept_shape(tensor.shape(), selection), tensor.dtype(),

@@ -24,7 +24,7 @@ TTAttention::TTAttention(const ParameterStore& store, const TTLinear& projection
       hidden_(projections.spec().output_size),
       heads_(heads),
       head_size_(hidden_ / heads) {
-  COMERA_CHECK(!output.any_removed(), "{}: nobody sees an attention whose output is removed",
+  COMERA_CHECK(!output.any_removed(), "{}: an attention layer without output has no effect",
                projections.spec().name);
   COMERA_CHECK(projections.outputs() == 3 && output.outputs() == 1 && output.spec().input_size == hidden_,
                "{}: attention needs three projections and an output of {} columns", projections.spec().name,

@@ -281,9 +281,8 @@ std::string TTLinear::explain(std::int64_t tokens, const MachineModel& machine) 
   const LinearPlan plan = plan_for(tokens, machine);
   std::string text;
   for (int i = 0; i < outputs(); ++i)
-    text += removed(i)
-                ? fmt::format("{}: {}, nothing is computed but the bias\n", output_name(i), shapes_[i].text())
-                : explain_plan(machine, output_name(i), shapes_[i], tokens, plan, store_.compute());
+    text += removed(i) ? fmt::format("{}: {}, only the bias is computed\n", output_name(i), shapes_[i].text())
+                       : explain_plan(machine, output_name(i), shapes_[i], tokens, plan, store_.compute());
   return text;
 }
 

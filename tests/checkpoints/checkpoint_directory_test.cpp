@@ -65,8 +65,9 @@ TEST(CheckpointDirectory, ADamagedNewestIsReportedAndSkippedOnlyWhenAskedFor) {
   CheckpointDirectory directory(folder.path(), 3);
   for (const int step : {1, 2, 3}) save(directory, step);
   damage(directory.file_of(3));
-  EXPECT_THAT(error_of([&] { find_latest(folder.path(), ResumeMode::newest); }),
-              testing::AllOf(HasSubstr("step-00000003.h5: is damaged"), HasSubstr("only when asked for")));
+  EXPECT_THAT(
+      error_of([&] { find_latest(folder.path(), ResumeMode::newest); }),
+      testing::AllOf(HasSubstr("step-00000003.h5: is damaged"), HasSubstr("resumes from the one before")));
   const auto found = find_latest(folder.path(), ResumeMode::newest_valid);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->step, 2);
@@ -143,7 +144,7 @@ TEST(CheckpointDirectory, WhatToDoWithoutAnOlderOneIsSaid) {
   std::filesystem::resize_file(directory.file_of(1), 100);
   EXPECT_THAT([&] { find_latest(folder.path(), ResumeMode::newest); },
               testing::ThrowsMessage<Error>(HasSubstr(
-                  "cannot be used; there is no older one: begin the run anew with another --output")));
+                  "cannot be used; there is no older one: start the run again with another --output")));
 }
 
 TEST(CheckpointDirectory, KilledBetweenRenameAndLatest) {

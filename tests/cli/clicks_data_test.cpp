@@ -43,7 +43,7 @@ TEST_F(ClicksData, SyntheticTablesMayHaveAModelsDigits) {
         shell("\"$C\" clicks synthetic --rows 200 --held-out-rows 100 --tables tensor_train --output $D/" +
               name + " " + words);
     EXPECT_EQ(ended.code, 0) << ended.errors;
-    EXPECT_THAT(ended.output, HasSubstr("the known model itself has a log loss of"));
+    EXPECT_THAT(ended.output, HasSubstr("the known model has a log loss of"));
     return data::ClickShardSet(folder_ / name, "train").info().encoding;
   };
   const std::string equal = made("equal", "--shape-rank 0");
@@ -67,7 +67,7 @@ TEST_F(ClicksData, MakesShardsOfLogsInTheOrderOfTime) {
   EXPECT_THAT(ended.output, HasSubstr("C1                                  11\n"
                                       "C2                                   2\n"));
   EXPECT_THAT(ended.output, HasSubstr("all 26                              61\n"));
-  EXPECT_THAT(ended.output, HasSubstr("a row for each value that came at least 18 times in training"));
+  EXPECT_THAT(ended.output, HasSubstr("a row for each value that occurs at least 18 times in training"));
   EXPECT_THAT(ended.output, HasSubstr("wrote " + (folder_ / "out").string() + "\n"));
   EXPECT_THAT(ended.errors, AllOf(HasSubstr("note: "), HasSubstr("a.txt: 1 row was left out"),
                                   HasSubstr("first in line 31")));
@@ -101,7 +101,7 @@ TEST_F(ClicksData, TakesTheEncodingOfAnEarlierCall) {
   EXPECT_EQ(test.info().encoding, train.info().encoding);
   EXPECT_EQ(data::ClickEncoding::load(folder_ / "1/encoding.h5").fingerprint(), test.info().encoding);
   EXPECT_FALSE(fs::exists(folder_ / "1/train-00000.h5"));
-  refuses("$D/day_1 --output $D/2 --held-out 1", 2, "leaves no rows to learn a vocabulary of");
+  refuses("$D/day_1 --output $D/2 --held-out 1", 2, "leaves no rows to build a vocabulary from");
   refuses("$D/day_1 --output $D/2 --format avazu --encoding $D/0/encoding.h5", 2,
           "is an encoding of logs of criteo, not of avazu");
   refuses("$D/day_1 --output $D/2 --encoding $D/0/train-00000.h5", 1, "is not a click encoding");
@@ -120,7 +120,7 @@ TEST_F(ClicksData, HashesIntoTablesOfAGivenHeight) {
   EXPECT_EQ(each.info().heights.front(), 5);
   EXPECT_EQ(each.info().heights.back(), 30);
   refuses("$D/log --output $D/x --heights 5,6", 2,
-          "--heights has 2 numbers; a log of criteo has 26 tables: give as many, or one");
+          "--heights has 2 numbers; a log of criteo has 26 tables: give one number, or one per table");
   refuses("$D/log --output $D/x --heights 0", 2, "0 is not a whole number above 0");
   refuses("$D/log --output $D/x --heights 3000000000", 2, "3000000000 is more than 2147483647");
   refuses("$D/log --output $D/x --heights 5 --threshold 3", 2, "excludes");
@@ -133,7 +133,7 @@ TEST_F(ClicksData, ReplacesShardsOnlyWhenItIsTold) {
   refuses("$D/log --output $D/out", 2, "exists and is not an empty folder; give --overwrite");
   refuses("$D/log --output $D/log", 2, "is a file; name a folder for the shards");
   folder_.write("bad", "1\t2\n");
-  refuses("$D/bad --output $D/out --overwrite", 1, "is it really a log in the format of criteo, with tabs");
+  refuses("$D/bad --output $D/out --overwrite", 1, "is it a log in the format of criteo, with tabs");
   EXPECT_EQ(data::ClickShardSet(folder_ / "out", "train").rows(), 90);
   ASSERT_EQ(data("$D/log --output $D/out --overwrite --held-out 0.2").code, 0);
   EXPECT_EQ(data::ClickShardSet(folder_ / "out", "train").rows(), 80);
@@ -150,16 +150,16 @@ TEST_F(ClicksData, WhatIsWrongIsOneSentence) {
   refuses("$D/log --ouput $D/x", 2, "--ouput is not an option of clicks data; did you mean --output?");
   refuses("$D/log $D/none --output $D/x", 1, "none: no such file");
   refuses("$D --output $D/x", 2, "is a folder; name the logs in it");
-  refuses("/dev/null --output $D/x", 2, "is no regular file");
+  refuses("/dev/null --output $D/x", 2, "is not a regular file");
   refuses("$D/words --output $D/x", 2, "its first row has neither tabs nor commas");
   refuses("$D/log --format kaggle --output $D/x", 2, "kaggle not in {criteo,avazu}");
   refuses("$D/log --format avazu --output $D/x", 1,
-          "has 24): is it really a log in the format of avazu, with commas between its fields?");
+          "has 24): is it a log in the format of avazu, with commas between its fields?");
   refuses("$D/log $D/unlabelled --output $D/x", 1, "without its label");
   refuses("$D/damaged.gz --output $D/x", 1, "damaged.gz");
   refuses("$D/log --held-out 1.5 --output $D/x", 2, "1.5 is not a share from 0 to 1");
   refuses("$D/log --held-out nan --output $D/x", 2, "nan is not a share from 0 to 1");
-  refuses("$D/log --held-out 0.999 --output $D/x", 1, "of 100 rows none is left for training");
+  refuses("$D/log --held-out 0.999 --output $D/x", 1, "none of 100 rows is left for training");
   refuses("$D/log --threshold 0 --output $D/x", 2, "0 is not a whole number above 0");
   EXPECT_FALSE(fs::exists(folder_ / "x"));
   const Ended none = shell("\"$C\" clicks");

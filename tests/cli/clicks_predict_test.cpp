@@ -150,7 +150,7 @@ TEST_F(ClicksPredict, WritesAFileWholeOrNotAtAll) {
   EXPECT_EQ(ended.output, "100 predictions in " + (folder_ / "new/out.jsonl").string() + "\n");
   EXPECT_EQ(test::read_text(folder_ / "new/out.jsonl"), printed);
   refuses("predict $D/run $D/some --output $D/new/out.jsonl", 2,
-          HasSubstr("exists already; give --overwrite"));
+          HasSubstr("already exists; give --overwrite"));
   refuses("predict $D/run $D/some --output $D/new/out.csv", 2, HasSubstr("must end with .jsonl"));
   refuses("predict $D/run $D/some --overwrite", 2, HasSubstr("--output"));
   fs::copy_file(folder_ / "some", folder_ / "log.jsonl");
@@ -176,9 +176,9 @@ TEST_F(ClicksPredict, ARunThatWasMovedHasItsEncoding) {
   EXPECT_EQ(predicted("$D/moved/checkpoints/$(cat $D/moved/checkpoints/latest) $D/log").size(), 600u);
   fs::create_directories(folder_ / "alone");
   fs::copy_file(folder_ / "moved/best.h5", folder_ / "alone/best.h5");
-  refuses("predict $D/alone/best.h5 $D/log", 2,
-          AllOf(HasSubstr("alone/best.h5: there is no encoding.h5 in its run's directory"),
-                HasSubstr("--encoding FILE")));
+  refuses(
+      "predict $D/alone/best.h5 $D/log", 2,
+      AllOf(HasSubstr("alone/best.h5: its run's folder has no encoding.h5"), HasSubstr("--encoding FILE")));
   EXPECT_EQ(predicted("$D/alone/best.h5 $D/log --encoding $D/moved/encoding.h5"), before);
 }
 
@@ -192,21 +192,21 @@ TEST_F(ClicksPredict, WhatIsWrongIsOneSentence) {
   refuses("predict $D/run", 2, HasSubstr("logs is required"));
   refuses("predict $D/run $D/log $D/none", 1, HasSubstr("none: no such file"));
   refuses("predict $D/run $D", 2, HasSubstr("is a folder; name the logs in it"));
-  refuses("predict $D/none $D/log", 2, HasSubstr("none: no such checkpoint or run directory"));
+  refuses("predict $D/none $D/log", 2, HasSubstr("none: no such checkpoint or run's folder"));
   refuses("predict $D/encoder.h5 $D/log", 2,
-          HasSubstr("encoder.h5: holds an encoder; comera eval, predict and embed are for those"));
+          HasSubstr("encoder.h5: holds an encoder; use comera eval, predict or embed"));
   refuses("predict $D/run $D/log --encoding $D/other/encoding.h5", 1,
-          AllOf(HasSubstr("other/encoding.h5: is not the encoding of the data that "), HasSubstr("best.h5")));
+          AllOf(HasSubstr("other/encoding.h5: is not the encoding of "), HasSubstr("best.h5")));
   refuses("predict $D/run $D/log --encoding $D/none", 1, HasSubstr("none"));
   refuses("predict $D/run $D/log --encoding $D/run/best.h5", 1, HasSubstr("is not a click encoding"));
   refuses("predict $D/run $D/log $D/avazu --output $D/x.jsonl", 1,
-          AllOf(HasSubstr("avazu: "), HasSubstr("is it really a log in the format of criteo, ")));
+          AllOf(HasSubstr("avazu: "), HasSubstr("is it a log in the format of criteo, ")));
   refuses("predict $D/run $D/empty", 1, HasSubstr("holds no rows"));
-  refuses("predict $D/run $D/words", 1, HasSubstr("is it really a log in the format of criteo, "));
+  refuses("predict $D/run $D/words", 1, HasSubstr("is it a log in the format of criteo, "));
   refuses("predict $D/run $D/log --batch-size 0", 2, HasSubstr("0 is not a whole number above 0"));
-  EXPECT_THAT(shell("\"$C\" clicks predict --help").output, HasSubstr("Example: "));
+  EXPECT_THAT(shell("\"$C\" clicks predict --help").output, HasSubstr("Examples:"));
   EXPECT_THAT(shell("\"$C\" predict $D/run --input $D/log --output $D/x.jsonl").errors,
-              HasSubstr("holds a click model; the commands for those are comera clicks"));
+              HasSubstr("holds a click model; use comera clicks"));
 
   // Numbers that are finite, but not what comes of them.
   test::copy_checkpoint(folder_ / "run/best.h5", folder_ / "run/diverged.h5",
@@ -215,7 +215,7 @@ TEST_F(ClicksPredict, WhatIsWrongIsOneSentence) {
                           return true;
                         });
   refuses("predict $D/run/diverged.h5 $D/log --output $D/x.jsonl", 1,
-          AllOf(HasSubstr("what it computes for line 1 of"), HasSubstr("is not finite")));
+          AllOf(HasSubstr("its output for line 1 of"), HasSubstr("is not finite")));
   EXPECT_FALSE(fs::exists(folder_ / "x.jsonl"));
 }
 

@@ -33,7 +33,7 @@ TEST_F(ClicksRun, AStoppedRunGoesOnToTheSameEnd) {
     const Ended stopped = clicks(train + run + fmt::format(" --stop-after {}", step));
     ASSERT_EQ(stopped.code, 0) << stopped.errors;
     EXPECT_THAT(stopped.output, AllOf(HasSubstr(fmt::format("stopped at step {} of 18", step)),
-                                      HasSubstr("go on with: comera resume ")));
+                                      HasSubstr("continue with: comera resume ")));
     const Ended resumed = shell("\"$C\" resume $D/" + run);
     ASSERT_EQ(resumed.code, 0) << resumed.errors;
     EXPECT_THAT(resumed.output, AllOf(HasSubstr("best             log loss"), HasSubstr("examples/s")));
@@ -57,17 +57,18 @@ TEST_F(ClicksRun, TrainRefusesInOneSentence) {
   folder_.write("encoder.toml", test::ranked_recipe());
   fs::create_directories(folder_ / "empty");
   refuses("train $D/encoder.toml --data $D/shards --output $D/x", 2,
-          HasSubstr("encoder.toml: has no [dlrm], so that it is an encoder's recipe"));
+          HasSubstr("encoder.toml: has no [dlrm], so it is an encoder's recipe"));
   refuses("train $R --data $D/none --output $D/x", 1, HasSubstr("none"));
   refuses("train $R --data $D/empty --output $D/x", 1, HasSubstr("empty: holds no shards of clicks; make"));
   refuses("train $R --output $D/x", 2,
-          HasSubstr("data.train is empty; training needs the folder that `comera clicks data` has made"));
+          HasSubstr("data.train is empty; training needs a folder made by `comera clicks data`"));
   refuses(
       "train $R --data $D/shards --set 'dlrm.tables=[5, 6]' --output $D/x", 2,
       AllOf(HasSubstr("which do not fit into dlrm.tables = [5, 6]"), HasSubstr("--set 'dlrm.tables=[]'")));
   refuses("train $R --data $D/shards --set dlrm.dense_features=12 --output $D/x", 2,
-          HasSubstr("write 13, or leave"));
-  refuses("train $R --data $D/shards", 2, HasSubstr("run.output is missing: the folder for checkpoints"));
+          HasSubstr("set it to 13, or remove"));
+  refuses("train $R --data $D/shards", 2,
+          HasSubstr("run.output (the folder for checkpoints and metrics) is missing"));
   ASSERT_EQ(clicks("data $D/log --heights 20 --held-out 1 --output $D/all").code, 0);
   refuses("train $R --data $D/all --output $D/x", 1, HasSubstr("all: all of its rows are held out"));
   EXPECT_THAT(shell("\"$C\" pretrain $R --output $D/x").errors, HasSubstr("comera clicks train"));
@@ -75,7 +76,7 @@ TEST_F(ClicksRun, TrainRefusesInOneSentence) {
   // Held-out rows whose ids mean other values.
   ASSERT_EQ(clicks("data $D/log --heights 20 --output $D/hashed").code, 0);
   refuses("train $R --set data.train=$D/shards --set data.validation=$D/hashed --output $D/x", 1,
-          HasSubstr("hashed was encoded otherwise than "));
+          HasSubstr("have different encodings"));
 }
 
 // A model that is larger than the target of its late stage is no best one.
@@ -84,10 +85,11 @@ TEST_F(ClicksRun, AMissedTargetIsSaid) {
   const std::string late =
       "train $R $TINY --data $D/shards --set phase.0.objective=compress "
       "--set phase.0.adaptation.target_ratio=0.5 ";
-  EXPECT_THAT(clicks(late + "--output $D/run").output, HasSubstr("best             none: no model that was"));
+  EXPECT_THAT(clicks(late + "--output $D/run").output,
+              HasSubstr("best             none: no evaluated model was"));
   EXPECT_FALSE(fs::exists(folder_ / "run/best.h5"));
   const Ended dense = clicks(late + "--output $D/dense --set tensorized.enabled=false");
-  EXPECT_THAT(dense.errors + dense.output, HasSubstr("phase.0.objective changes nothing: with tensorized"));
+  EXPECT_THAT(dense.errors + dense.output, HasSubstr("phase.0.objective has no effect: with tensorized"));
   EXPECT_TRUE(fs::exists(folder_ / "dense/best.h5"));
 }
 
@@ -111,11 +113,12 @@ TEST_F(ClicksRun, EvalRefusesInOneSentence) {
   fs::create_directories(folder_ / "empty");
   ASSERT_EQ(clicks("data $D/log --heights 20 --output $D/hashed").code, 0);
   refuses("eval $D/run --data $D/hashed", 1,
-          AllOf(HasSubstr("hashed was encoded otherwise than what "), HasSubstr("--encoding FILE")));
+          AllOf(HasSubstr("hashed has another encoding than the training data of "),
+                HasSubstr("--encoding FILE")));
   refuses("eval $D/run --data $D/empty", 1, HasSubstr("empty: holds no shards of clicks; make"));
   refuses("eval $D/run --data $D/none", 1, HasSubstr("none: no such folder of click shards"));
   refuses("eval $D/run --data $D/log", 1, HasSubstr("log: is a file; give the folder of the shards"));
-  refuses("eval $D/none", 2, HasSubstr("no such checkpoint or run directory"));
+  refuses("eval $D/none", 2, HasSubstr("no such checkpoint or run's folder"));
   refuses("eval $D/encoder.h5", 2, HasSubstr("encoder.h5: holds an encoder"));
   // Trained without held-out rows.
   ASSERT_EQ(clicks("data $D/log --held-out 0 --output $D/all").code, 0);

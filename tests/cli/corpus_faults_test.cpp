@@ -180,8 +180,8 @@ TEST_F(CorpusFaults, TooFewFunctionsAreToldFromTooFewHeldOut) {
   const auto message = [&](const std::string& file) {
     return run({"pairs", "--input", file, "--output", at("pairs"), "--held-out", "0.001"}).err;
   };
-  EXPECT_THAT(message(functions(20)), HasSubstr("has 20 documented functions, too few to learn from"));
-  EXPECT_THAT(message(functions(60)), HasSubstr("of the corpus's 60 documented functions 0 are held out"));
+  EXPECT_THAT(message(functions(20)), HasSubstr("has 20 documented functions, but a task needs at least"));
+  EXPECT_THAT(message(functions(60)), HasSubstr("60 documented functions with --held-out"));
 }
 
 TEST_F(CorpusFaults, FilesOfBytesThatAreNoTextAreCounted) {

@@ -81,7 +81,7 @@ TEST_F(ProcessEnvironment, NothingIsGivenEmpty) {
         "eval x --tokenizer ''", "eval ''", "eval x --data ''", "predict x --input '' --output y.tsv",
         "embed x --input y --output ''", "inspect x --plot ''", "inspect ''", "bench precision --json ''",
         "bench step --checkpoint ''"})
-    expect_refusal(shell(std::string("$C ") + command), 2, {"nothing is given; give a value"});
+    expect_refusal(shell(std::string("$C ") + command), 2, {"the value is empty; give one"});
 }
 
 TEST_F(ProcessEnvironment, OnlyAFileIsARecipe) {
@@ -106,7 +106,7 @@ TEST_F(ProcessEnvironment, ReplacingAskedForIsReplacingAFile) {
   std::filesystem::create_symlink("nowhere", folder_ / "link.tok");
   folder_.write("in.py", std::string(100, 'x'));
   const std::string input = folder_ / "in.py", link = folder_ / "link.tok";
-  expect_refusal(shell("$C tokenizer --input " + input + " --output " + link), 2, {"exists already"});
+  expect_refusal(shell("$C tokenizer --input " + input + " --output " + link), 2, {"already exists"});
   expect_refusal(shell("$C bench precision --tokens 16 --inputs 16 --outputs 16 --rank 4 --repeats 1 --json "
                        "/dev/null"),
                  1, {"/dev/null: is not a regular file"});

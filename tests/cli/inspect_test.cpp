@@ -87,8 +87,8 @@ TEST_F(Inspect, DrawsARun) {
 
 TEST_F(Inspect, WhatDoesNotGoTogetherIsRefused) {
   const std::string a = checkpoint(), b = at("other.h5"), recipe = at("r.toml");
-  EXPECT_THAT(refusal({recipe, "--ranks"}), HasSubstr("r.toml is a recipe, but only a checkpoint has ranks"));
-  EXPECT_THAT(refusal({a, recipe}), HasSubstr("r.toml is a recipe, but only a checkpoint has ranks"));
+  EXPECT_THAT(refusal({recipe, "--ranks"}), HasSubstr("r.toml is a recipe, but only checkpoints have ranks"));
+  EXPECT_THAT(refusal({a, recipe}), HasSubstr("r.toml is a recipe, but only checkpoints have ranks"));
   EXPECT_THAT(refusal({a, b, "--explain-linears", "64"}),
               HasSubstr("--explain-linears does not go with two checkpoints"));
   EXPECT_THAT(refusal({a, b, "--set", "run.seed=1"}), HasSubstr("--set does not go with two checkpoints"));
@@ -113,7 +113,7 @@ TEST_F(Inspect, LayersThatACheckpointLacksAreNotShown) {
 TEST_F(Inspect, OnlyARunsFolderIsDrawnAndOnlyAsSvg) {
   for (const char* name : {"p.png", "p", "p.svg.txt", ".svg"})
     EXPECT_THAT(refusal({at("run"), "--plot", at(name)}), HasSubstr("--plot writes SVG")) << name;
-  EXPECT_THAT(refusal({checkpoint(), "--plot", at("p.svg")}), HasSubstr("is no folder"));
+  EXPECT_THAT(refusal({checkpoint(), "--plot", at("p.svg")}), HasSubstr("is not a folder"));
   EXPECT_THAT(refusal({at("run/checkpoints"), "--plot", at("p.svg")}), HasSubstr("there is no such file"));
   EXPECT_FALSE(std::filesystem::exists(at("p.svg")));
 }

@@ -59,10 +59,9 @@ TEST_F(Job, ARankThatDoesNotComeIsNamed) {
     const ProgramResult result = run_processes(processes, {COMERA_WORKER, "stall", std::to_string(late)});
     EXPECT_NE(result.code, 0);
     EXPECT_THAT(result.output,
-                ContainsRegex(
-                    fmt::format("comera: error: process {} \\([^)]*\\) lives, but has not come to where the "
-                                "others have waited for 2 s; this is the advice",
-                                late)));
+                ContainsRegex(fmt::format("comera: error: process {} \\([^)]*\\) is alive, but has kept the "
+                                          "others waiting for 2 s; this is the advice",
+                                          late)));
     EXPECT_EQ(result.output.find("comera: error"), result.output.rfind("comera: error")) << result.output;
   }
 }

@@ -19,13 +19,12 @@ TEST_F(Processes, WhoIsStartedOtherwiseThanTheFirstIsRefused) {
     EXPECT_EQ(result.code, 2) << result.output;
     return result.output;
   };
-  EXPECT_THAT(
-      started({}, {"--stop-after", "5"}),
-      HasSubstr("process 1 was started with 'pretrain --resume never --stop-after 5', but process 0 with "
-                "'pretrain --resume never --stop-after 3'; give all the same"));
+  EXPECT_THAT(started({}, {"--stop-after", "5"}),
+              HasSubstr("process 1 was started with 'pretrain --resume never --stop-after 5', but process 0 "
+                        "with 'pretrain --resume never --stop-after 3'; give all processes the same"));
   EXPECT_THAT(started({"phase.1.steps=21"}, {"--stop-after", "3"}),
-              HasSubstr("process 1 was started with another recipe than process 0; give all the same: it has "
-                        "phase.1.steps = 21 instead of "));
+              HasSubstr("process 1 was started with another recipe than process 0; give all processes the "
+                        "same: it has phase.1.steps = 21 instead of "));
 }
 
 // Such a process would end well, and the others would wait for it for ever.
@@ -36,12 +35,12 @@ TEST_F(Processes, ACommandThatDoesNotTrainIsNoneOfSeveral) {
   const ProgramResult result = run_processes(1, all);
   EXPECT_EQ(result.code, 2) << result.output;
   EXPECT_THAT(result.output,
-              HasSubstr("comera inspect runs in one process, and mpirun or srun has started several"));
+              HasSubstr("comera inspect runs in one process, but mpirun or srun has started several"));
   EXPECT_THAT(run_processes(2, {COMERA_PROGRAM, "clicks", "eval", "runs/clicks"}).output,
               HasSubstr("comera clicks eval runs in one process"));
   EXPECT_EQ(run_processes(2, {COMERA_PROGRAM, "--version"}).code, 0);
   EXPECT_THAT(run_processes(2, {COMERA_PROGRAM, "clicks", "eval", "run"}).output,
-              HasSubstr("comera clicks eval runs in one process, and mpirun or srun has started several"));
+              HasSubstr("comera clicks eval runs in one process, but mpirun or srun has started several"));
 }
 
 // Machines with folders of the same name, which hold something else on the second.
@@ -86,10 +85,10 @@ TEST_F(Processes, OtherFilesOfTheSameNameAreRefused) {
   const std::string give = " than process 0; give all machines the same files";
   fs::rename(folder() / "two/shards", folder() / "two/as-before");
   make_shards("two", "0.4");
-  expect_refusal("something else in shards/train-00000.h5 (data.train)" + give);
+  expect_refusal("other contents in shards/train-00000.h5 (data.train)" + give);
   fs::copy(folder() / "two/as-before/train-00000.h5", folder() / "two/shards",
            fs::copy_options::overwrite_existing);
-  expect_refusal("something else in shards/validation-00000.h5 (data.validation)" + give);
+  expect_refusal("other contents in shards/validation-00000.h5 (data.validation)" + give);
   fs::remove_all(folder() / "two/shards");
   fs::rename(folder() / "two/as-before", folder() / "two/shards");
   // Weights to begin with, of another run.
@@ -97,13 +96,13 @@ TEST_F(Processes, OtherFilesOfTheSameNameAreRefused) {
   EXPECT_EQ(on_both("begun", {"run.initial_checkpoint=start.h5"}).code, 0);
   train(1, "other", {"run.seed=2", "phase.0.steps=2", "phase.0.warmup_steps=0", "phase.1.steps=1"});
   fs::copy(newest("other"), folder() / "two/start.h5", fs::copy_options::overwrite_existing);
-  expect_refusal("something else in start.h5 (run.initial_checkpoint)" + give,
+  expect_refusal("other contents in start.h5 (run.initial_checkpoint)" + give,
                  {"run.initial_checkpoint=start.h5"});
   // Another tokenizer, and shards that were made with it.
   make("two",
        {"tokenizer", "--input", source, "--output", "tok.model", "--vocabulary", "320", "--overwrite"});
   make_shards("two", "0.2");
-  expect_refusal("something else in tok.model (data.tokenizer)" + give);
+  expect_refusal("other contents in tok.model (data.tokenizer)" + give);
 }
 
 TEST_F(Processes, OtherTablesOfTheSameNameAreRefused) {
@@ -133,7 +132,7 @@ TEST_F(Processes, OtherTablesOfTheSameNameAreRefused) {
   ProgramResult result = on_both();
   EXPECT_EQ(result.code, 2) << result.output;
   EXPECT_THAT(result.output,
-              HasSubstr("process 1 has something else in dev.tsv (task.validation) than process 0"));
+              HasSubstr("process 1 has other contents in dev.tsv (task.validation) than process 0"));
   // The same texts with labels of the same numbers and other names.
   fs::copy(folder() / "one/dev.tsv", folder() / "two", fs::copy_options::overwrite_existing);
   for (const char* name : {"train.tsv", "dev.tsv"}) {
@@ -145,7 +144,7 @@ TEST_F(Processes, OtherTablesOfTheSameNameAreRefused) {
   result = on_both();
   EXPECT_EQ(result.code, 2) << result.output;
   EXPECT_THAT(result.output,
-              HasSubstr("process 1 has something else in the labels in train.tsv (task.label)"));
+              HasSubstr("process 1 has other contents in the labels in train.tsv (task.label)"));
 }
 
 // An older CPU adds in other lanes.

@@ -25,8 +25,8 @@ class ExchangeCommands : public TrainingFixture {
 TEST_F(ExchangeCommands, GoRound) {
   const ProgramResult exported = run_program({"export", in("run"), "--to", in("hf")});
   ASSERT_EQ(exported.code, 0) << exported.output;
-  EXPECT_THAT(exported.output, HasSubstr("a model of type bert, which transformers loads by itself"));
-  EXPECT_THAT(exported.output, HasSubstr("its logits differ from the model's by at most"));
+  EXPECT_THAT(exported.output, HasSubstr("a model of type bert, which transformers loads directly"));
+  EXPECT_THAT(exported.output, HasSubstr("the exported model's logits differ by at most"));
   const std::string card = read_text(folder() / "hf/README.md");
   for (const char* part : {"pipeline_tag: fill-mask", "12 steps on", "| validation_loss |", "[[phase]]"})
     EXPECT_THAT(card, HasSubstr(part));
@@ -82,13 +82,13 @@ TEST_F(ExchangeCommands, AnExportThatFailsLeavesWhatWasThere) {
   std::ofstream(in("theirs/config.json")) << "{}";
   std::ofstream(in("theirs/README.md")) << "---\ntags:\n- bert\n---\n";
   expect(run_program({"export", in("run"), "--to", in("theirs"), "--overwrite"}), 2,
-         {"holds something else"});
+         {"the folder holds other files"});
 }
 
 TEST_F(ExchangeCommands, RefuseWhatIsInTheWay) {
   ASSERT_EQ(run_program({"export", in("run"), "--to", in("hf")}).code, 0);
-  expect(run_program({"export", in("run"), "--to", in("hf")}), 2, {"holds a model already", "--overwrite"});
-  expect(run_program({"export", in("run"), "--to", in("run")}), 2, {"holds something else"});
+  expect(run_program({"export", in("run"), "--to", in("hf")}), 2, {"already holds a model", "--overwrite"});
+  expect(run_program({"export", in("run"), "--to", in("run")}), 2, {"the folder holds other files"});
   expect(run_program({"export", in("run"), "--to", in("recipe.toml").empty() ? "" : write_recipe().string()}),
          2, {"is a file; give a folder"});
   expect(run_program({"export", in("gone"), "--to", in("x")}), 2, {"no such checkpoint"});

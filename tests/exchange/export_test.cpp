@@ -145,7 +145,7 @@ TEST(ComeraConfig, WithOtherSlopesIsRefused) {
   EXPECT_NO_THROW(read_config(folder.path()));
   json["slopes"][0][1] = 0.9;
   folder.write("config.json", json.dump());
-  EXPECT_THAT(error_of([&] { read_config(folder.path()); }), HasSubstr("config.json: slopes are others"));
+  EXPECT_THAT(error_of([&] { read_config(folder.path()); }), HasSubstr("config.json: its slopes differ"));
 }
 
 // By the definition of each entry.

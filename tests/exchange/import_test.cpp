@@ -149,7 +149,7 @@ TEST(ImportRefuses, ConfigurationsOfOtherModels) {
       {"hidden_size", 9, "config.json: "},
       {"hidden_size", 16, "but config.json makes it"},
       {"num_hidden_layers", 3, "its weights have no bert.encoder.layer.2"},
-      {"num_hidden_layers", 1, "no place for: bert.encoder.layer.1"},
+      {"num_hidden_layers", 1, "comera's encoder does not have: bert.encoder.layer.1"},
       {"num_hidden_layers", -1, "model.layers must be positive"},
       {"vocab_size", 26, "but config.json makes it"},
       {"max_position_embeddings", 15, "but config.json makes it"},

@@ -177,13 +177,13 @@ TEST(SentenceTransformers, SayWhatEmbedDoesOtherwise) {
                            R"({"pooling_mode_mean_tokens": true, "pooling_mode_cls_token": false})"}) {
     const auto notes = with_modules(mean);
     EXPECT_THAT(notes, Not(Contains(HasSubstr("--pooling")))) << mean;
-    EXPECT_THAT(notes, Contains(HasSubstr("left out by embed: Normalize")));
+    EXPECT_THAT(notes, Contains(HasSubstr("skips what follows the pooling: Normalize")));
   }
   for (const char* first : {R"({"pooling_mode": "cls"})",
                             R"({"pooling_mode_mean_tokens": false, "pooling_mode_cls_token": true})"})
-    EXPECT_THAT(with_modules(first), Contains(HasSubstr("give embed --pooling first"))) << first;
+    EXPECT_THAT(with_modules(first), Contains(HasSubstr("use embed --pooling first"))) << first;
   EXPECT_THAT(with_modules(R"({"pooling_mode": ["mean", "max"]})"),
-              Contains(HasSubstr("another way than embed has: mean, max")));
+              Contains(HasSubstr("its pooling is not available in embed: mean, max")));
   copy.folder().write("1_Pooling/config.json", "{");
   EXPECT_THAT(test::error_of([&] { copy.import(); }), HasSubstr("1_Pooling/config.json"));
 }
@@ -194,7 +194,7 @@ TEST(SentenceTransformers, InFoldersOfTheirOwnAreNamed) {
       "modules.json",
       R"([{"idx": 0, "path": "0_Transformer", "type": "sentence_transformers.models.Transformer"}])");
   EXPECT_THAT(test::error_of([&] { import_model(folder.path(), {}, folder / "out.h5"); }),
-              HasSubstr("has the encoder in " + (folder / "0_Transformer").string()));
+              HasSubstr("its modules.json names " + (folder / "0_Transformer").string()));
 }
 
 // Exports of earlier versions have matrices the other way round.

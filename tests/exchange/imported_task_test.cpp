@@ -43,7 +43,7 @@ TEST_F(ImportedTask, PredictsWithNothingButItsColumns) {
   EXPECT_THAT(test::read_text(in("out.tsv")), HasSubstr("line\tlabel\tno\tmaybe\tyes\n1\t"));
   const auto texts = predict("texts.txt");
   EXPECT_EQ(texts.code, 0) << texts.output;
-  EXPECT_THAT(texts.output, HasSubstr("column 'text' is taken as the text"));
+  EXPECT_THAT(texts.output, HasSubstr("using column 'text' as the text"));
 }
 
 TEST_F(ImportedTask, AsksForColumnsThatCannotBeTold) {
@@ -69,8 +69,8 @@ TEST_F(ImportedTask, TakesNoWordThatNamesNothing) {
 TEST_F(ImportedTask, IsScoredOnLabelledTables) {
   const auto guessed = eval("labelled.csv");
   EXPECT_EQ(guessed.code, 0) << guessed.output;
-  EXPECT_THAT(guessed.output, HasSubstr("column 'label' is taken as the label"));
-  EXPECT_THAT(guessed.output, HasSubstr("column 'text' is taken as the text"));
+  EXPECT_THAT(guessed.output, HasSubstr("using column 'label' as the label"));
+  EXPECT_THAT(guessed.output, HasSubstr("using column 'text' as the text"));
   EXPECT_THAT(guessed.output, HasSubstr("accuracy"));
   const auto asked = eval("other.tsv");
   EXPECT_NE(asked.code, 0);

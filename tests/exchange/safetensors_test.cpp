@@ -85,7 +85,7 @@ TEST(Safetensors, WhatIsDamagedIsRefused) {
       {file_of(good, 7), "lies outside the file"},
       {file_of(good, 8).substr(0, 30), "truncated"},
       {file_of("[]", 0), "its header cannot be read"},
-      {file_of("{", 0), "its header is damaged: it is no JSON"},
+      {file_of("{", 0), "its header is damaged: it is not JSON"},
       {file_of(std::string(100'000, '['), 0), "its header is damaged: it is nested too deeply"},
       {file_of(R"({"x":3})", 0), "its header cannot be read"},
       {file_of(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0]}})", 8), "lies outside the file"},
@@ -99,7 +99,7 @@ TEST(Safetensors, WhatIsDamagedIsRefused) {
                R"("y":{"dtype":"F32","shape":[1],"data_offsets":[2,6]}})",
                8),
        "share their bytes"},
-      {file_of(good, 9), "1 bytes stand behind its last tensor"},
+      {file_of(good, 9), "1 bytes follow its last tensor"},
       {file_of(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})", 12),
        "4 of its bytes belong to no tensor"},
       {file_of(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0.5,8.5]}})", 8),
@@ -136,7 +136,7 @@ TEST(Safetensors, SeveralFilesAreFoundByTheirIndex) {
     EXPECT_EQ(reader.read("b"), std::vector<double>{2});
   }
   write("model-2.safetensors", "a", 2);
-  EXPECT_THAT(error_of([&] { SafetensorsReader(folder.path()); }), HasSubstr("a stands in another file"));
+  EXPECT_THAT(error_of([&] { SafetensorsReader(folder.path()); }), HasSubstr("a is also in another file"));
   folder.write("model.safetensors.index.json", R"({"weight_map":{"a":"../model-1.safetensors"}})");
   EXPECT_THAT(error_of([&] { SafetensorsReader(folder.path()); }), HasSubstr("outside its folder"));
   folder.write("model.safetensors.index.json", R"({"weight_map":[)");

@@ -113,7 +113,7 @@ TEST(Weights, AreFoundWithoutAPrefix) {
   }
   const Copy other("bert_classes");
   other.rename("classifier.weight", "weight");
-  EXPECT_THAT(other.error(), HasSubstr("no place for: weight"));
+  EXPECT_THAT(other.error(), HasSubstr("comera's encoder does not have: weight"));
 }
 
 TEST(Weights, UnderTwoSpellingsMustBeEqual) {

@@ -44,9 +44,8 @@ TEST_F(Methods, AreTheRecipeWithOtherLayersOrAnotherOptimizer) {
   EXPECT_EQ(others[0].recipe.phases, recipe("unused").phases);
   EXPECT_EQ(methods_of(recipe("unused"), {.names = {"galore"}})[0].recipe.optim.galore->rank, 6)
       << "a quarter of 24";
-  EXPECT_THAT(
-      [&] { methods({"lora"}); },
-      testing::ThrowsMessage<UsageError>(HasSubstr("'lora' is no method; there are tensor_trains, dense")));
+  EXPECT_THAT([&] { methods({"lora"}); }, testing::ThrowsMessage<UsageError>(HasSubstr(
+                                              "'lora' is not a method; choose from tensor_trains, dense")));
   EXPECT_THAT([&] { methods_of(recipe("unused", {"tensorized.enabled=false"}), {}); },
               testing::ThrowsMessage<UsageError>(HasSubstr("leave tensorized.enabled at true")));
 }
@@ -120,7 +119,7 @@ TEST_F(Methods, LearnAsRunsOfTheirOwn) {
   MethodsLearningOptions longer = options;
   longer.steps = 7;
   EXPECT_THAT([&] { check_learning(longer); },
-              testing::ThrowsMessage<UsageError>(HasSubstr("begun with other settings")));
+              testing::ThrowsMessage<UsageError>(HasSubstr("started with other settings")));
   const std::string text = report_learning(options);
   EXPECT_THAT(text, testing::AllOf(HasSubstr("tensor_trains"), HasSubstr("galore")));
   const nlohmann::json json = nlohmann::json::parse(std::ifstream(folder() / "learn/learning.json"));

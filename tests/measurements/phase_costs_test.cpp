@@ -79,7 +79,7 @@ TEST_F(PhaseCostsTest, HoursWaitForTheStepsOfAllPhases) {
     EXPECT_FALSE(costs.hours_divided);
     EXPECT_FALSE(costs.phases[static_cast<std::size_t>(in_epochs)].hours());
     EXPECT_THAT(phase_costs_text(costs),
-                testing::AllOf(HasSubstr("2 passes"), HasSubstr("follow from it and from the data")));
+                testing::AllOf(HasSubstr("2 passes"), HasSubstr("the speed and the data decide the steps")));
     costs.phases[static_cast<std::size_t>(in_epochs)].steps = 100;
     for (int time = 0; time < 2; ++time) {
       divide_hours(costs);

@@ -84,7 +84,7 @@ TEST(SizePlan, ChoosesTheLeastLossOfAllWidthsAndRanks) {
     EXPECT_GE(plan.near_first, plan.first);
     EXPECT_LE(plan.least_loss, plan.most_loss);
     EXPECT_THAT(size_plan_advice(plan, 2048),
-                HasSubstr(fmt::format("advised: width {}, ranks {}", best.size.hidden, best.size.rank)));
+                HasSubstr(fmt::format("recommended: width {}, ranks {}", best.size.hidden, best.size.rank)));
   }
   EXPECT_GT(before, 10000000);
 }
@@ -94,7 +94,7 @@ TEST(SizePlan, HoursThatTeachNothingAreNamed) {
   for (const double hours : {1e-6, 1.0, 8.0}) {
     const SizePlan plan = choose_size(6, [&](const ModelSize& size) { return of_machine(size, hours); });
     EXPECT_THAT(hours_note(plan, hours, 16384),
-                testing::ContainsRegex(hours < 0.1 ? "give more hours" : "^$"));
+                testing::ContainsRegex(hours < 0.1 ? "plan more hours" : "^$"));
   }
 }
 
@@ -115,7 +115,7 @@ TEST(SizePlan, SaysWhatTheLawDoesNotKnow) {
   EXPECT_THAT(size_plan_advice(known, 2048), testing::Not(HasSubstr("note:")));
   EXPECT_THAT(size_plan_advice(known, 4096), HasSubstr("steps of 2,048 tokens; this recipe's have 4,096"));
   const SizePlan large = choose_size(6, [&](const ModelSize& size) { return of_machine(size, 1000); });
-  EXPECT_THAT(size_plan_advice(large, 2048), HasSubstr("outside, where it may be far off"));
+  EXPECT_THAT(size_plan_advice(large, 2048), HasSubstr("outside of that it may be far off"));
 }
 
 // A size that does not fit ends the search, and what was found before is advised.

@@ -274,7 +274,7 @@ TEST(CompactedParametersOfAModel, GoIntoThatModelOnly) {
   states.front() = {layers[2].cores[1], "basis", training.harness.tensor({2, 2}, DType::float64), false};
   EXPECT_THAT(
       message_of([&] { CompactedParameters(training.model.parameters(), states, layers, training.live()); }),
-      HasSubstr("'s basis is no number for each entry, so that it cannot be cut as its parameter is"));
+      HasSubstr("'s basis has not one value per entry, so it cannot be pruned like its parameter"));
   states.front().parameter = layers[2].cores[0];  // none of its bonds has lost an entry
   EXPECT_EQ(
       message_of([&] { CompactedParameters(training.model.parameters(), states, layers, training.live()); }),

@@ -261,10 +261,9 @@ TEST(RemovedLayersConfig, ImpossibleOnesAreRefused) {
     return refusal(config);
   };
   EXPECT_EQ(with("encoder.1.ffn.up", {0, 0, 0}), "");
-  EXPECT_EQ(
-      with("encoder.1.ffn.up", {3, 0, 6}),
-      "tensorized.ranks.encoder.1.ffn.up: rank 0 of bond 2 is impossible beside other ranks; a layer is "
-      "removed by 0 for every bond");
+  EXPECT_EQ(with("encoder.1.ffn.up", {3, 0, 6}),
+            "tensorized.ranks.encoder.1.ffn.up: rank 0 of bond 2 is impossible beside other ranks; to remove "
+            "the layer, set every rank to 0");
   EXPECT_THAT(with("encoder.1.ffn.up", {0, 0}), HasSubstr("4 modes need 3 ranks, but 2 are given"));
   EXPECT_EQ(with("embedding.tokens", {0, 0}),
             "tensorized.ranks.embedding.tokens: this layer cannot be removed; choose ranks of at least 1");

@@ -221,7 +221,7 @@ def differences(program, folder, checkpoint, work):
     name = reference.config.architectures[0]
     if name.endswith(("ForMaskedLM", "ForPreTraining")):
         text = "a [MASK] bc"
-        code, said = run(program, "fill", checkpoint, text, "--top", len(PIECES), "--output", out, "--overwrite",
+        code, said = run(program, "fill-mask", checkpoint, text, "--top", len(PIECES), "--output", out, "--overwrite",
                          "--device", "cpu")
         assert code == 0, said
         ids, _hidden, logits = reference.of(text)
@@ -272,7 +272,7 @@ def judge(program, folder, work):
         return ("refused" if named else "REFUSED"), f"{', '.join(made)}: {said}", 0
     found = differences(program, folder, checkpoint, work)
     worst = max(found.values())
-    random_head = "begin at random" in said
+    random_head = "start from random values" in said
     verdict = "equal" if worst < TOLERANCE and not (random_head and "ForMasked" in made[1]) else "DIFFERENT"
     return verdict, f"{', '.join(made)}: {found} {said if verdict == 'DIFFERENT' else ''}", worst
 

@@ -133,7 +133,7 @@ TEST(Adaptation, OverridesReplaceWhatContradictsThemInTheFile) {
   EXPECT_THAT(refusal(late, {"phase.0.adaptation.gamma=1", "phase.0.objective=fixed"}),
               HasSubstr("is for a phase that adapts ranks"));
   EXPECT_THAT(refusal(late, {"phase.0.adaptation.target_ratio=0.1", "phase.0.objective=regularize"}),
-              HasSubstr("is for compress phases only"));
+              HasSubstr("is only for phases with objective = \"compress\""));
 }
 
 TEST(Adaptation, MistakesAreNamedWithTheirPlace) {
@@ -144,24 +144,25 @@ TEST(Adaptation, MistakesAreNamedWithTheirPlace) {
               HasSubstr("greater than 0 and at most 1"));
   EXPECT_THAT(refusal(late + "target_size = \"3 parsecs\"\n"), HasSubstr("exactly one"));
   EXPECT_THAT(refusal(late, {"phase.0.adaptation.target_size=\"3 parsecs\""}),
-              HasSubstr("\"3 parsecs\" is no size"));
+              HasSubstr("\"3 parsecs\" is not a size"));
   EXPECT_THAT(refusal(late, {"phase.0.adaptation.thresold=0.1"}), HasSubstr("did you mean 'threshold'"));
   EXPECT_THAT(refusal(late, {"phase.0.adaptation.preset=paper"}), HasSubstr("needs a target_loss"));
   // What would do nothing.
   EXPECT_THAT(refusal(late + "gamma = 1\n"),
-              HasSubstr("phase.0.adaptation.gamma is for regularize phases only"));
+              HasSubstr("phase.0.adaptation.gamma is only for phases with objective = \"regularize\""));
   const std::string early = sample + "objective = \"regularize\"\n[phase.adaptation]\n";
   for (const char* key :
        {"target_ratio = 0.5", "target_size = \"3MB\"", "target_of = \"dense\"", "target_loss = 1",
         "rho_loss = 1", "rho_size = 1", "loss_weight = 1", "size_weight = 1", "hold = true",
         "relative_size = true", "smallest_first = true", "urgency = 2", "shrink_share = 0.1"})
-    EXPECT_THAT(refusal(early + key + "\n"), HasSubstr("is for compress phases only")) << key;
-  EXPECT_THAT(refusal(late + "loss_weight = 1\n"), HasSubstr("give a target_loss too"));
+    EXPECT_THAT(refusal(early + key + "\n"), HasSubstr("is only for phases with objective = \"compress\""))
+        << key;
+  EXPECT_THAT(refusal(late + "loss_weight = 1\n"), HasSubstr("set target_loss too"));
   EXPECT_THAT(refusal(late + "shrink_share = 0\nurgency = 2\n"), HasSubstr("which is 0"));
   EXPECT_THAT(refusal(late, {"phase.0.adaptation.target_size=3MB", "phase.0.adaptation.target_of=dense"}),
-              HasSubstr("leave it out beside a target_size"));
+              HasSubstr("remove it when target_size is given"));
   EXPECT_THAT(refusal(late + "preset = \"reference\"\nshrink_share = 0.5\n"),
-              HasSubstr("changes nothing without"));
+              HasSubstr("has no effect without"));
 }
 
 }  // namespace

@@ -62,8 +62,7 @@ TEST(FitShapes, MakesAsManyModesForAnotherWidth) {
   EXPECT_EQ(fitted.ffn_up, (TTShape{{16, 24}, {64, 48}, {16, 64, 48}}));
   EXPECT_EQ(fitted.head, (TTShape{{6, 8, 8}, {8, 8, 6}, {6, 30, 30, 30, 6}}));
   EXPECT_EQ(fitted.embedding, (TTMShape{{32, 40, 40}, {6, 8, 8}, {64, 64}}));
-  EXPECT_THAT(notes[0],
-              HasSubstr("tensorized.attention: [24,32 | 32,24] ranks 24,64,24 is of another width"));
+  EXPECT_THAT(notes[0], HasSubstr("tensorized.attention: [24,32 | 32,24] ranks 24,64,24 fits another width"));
 }
 
 TEST(FitShapes, LeavesDenseWhatIsDense) {
@@ -76,7 +75,7 @@ TEST(FitShapes, LeavesDenseWhatIsDense) {
 TEST(FitShapes, SaysWhichKeysAPrimeWidthNeeds) {
   TensorizedConfig prime = shapes();
   EXPECT_THAT(test::error_of([&] { fit_shapes(prime, model_of(13, 26), 100); }),
-              HasSubstr("tensorized.attention.input_modes: 13 is no product of 2 numbers above 1"));
+              HasSubstr("tensorized.attention.input_modes: 13 is not a product of 2 numbers above 1"));
 }
 
 }  // namespace

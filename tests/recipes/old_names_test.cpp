@@ -148,7 +148,7 @@ TEST(OldNames, BesideTheNewOneAreRefused) {
   EXPECT_THAT([&] { static_cast<void>(parse_recipe(text, "r.toml")); },
               testing::ThrowsMessage<UsageError>(
                   testing::MatchesRegex("r.toml:[0-9]+:1: phase.0.packs_per_step is the old name of "
-                                        "micro_batches_per_step, which is there, too; remove one of them")));
+                                        "micro_batches_per_step, which is also there; remove one of them")));
 }
 
 // An old name at another place is no key at all.

@@ -35,16 +35,16 @@ TEST(RecipeErrors, AClickModelIsNoEncoder) {
   };
   EXPECT_EQ(refused(""), "");
   EXPECT_EQ(refused("[model]\nlayers = 1\n"),
-            "r.toml:1:1: [model] is not for a click model, which [dlrm] describes; leave one out");
+            "r.toml:1:1: [model] is not for a click model ([dlrm]); remove one of them");
   EXPECT_THAT(refused("[task]\nname = \"x\"\n"), testing::HasSubstr("[task] is not for a click model"));
   EXPECT_THAT(refused("", {"data.tokenizer=t.model"}),
-              testing::HasSubstr("data.tokenizer is not for a click model; leave it out"));
+              testing::HasSubstr("data.tokenizer is not for a click model; remove it"));
   EXPECT_THAT(
       refused("", {"phase.0.length=16"}),
-      testing::HasSubstr("phase.0.length is for an encoder; a click model has examples_per_micro_batch"));
-  EXPECT_THAT(refused("", {"precision.compute=fp8"}), testing::HasSubstr("is for encoders; take \"bf16\""));
-  EXPECT_THAT(refused("", {"tensorized.lookup=naive"}), testing::HasSubstr("take \"unique\" or \"factors\""));
-  EXPECT_THAT(refused("", {"optim.name=galore"}), testing::HasSubstr("is for encoders; take \"adamw\""));
+      testing::HasSubstr("phase.0.length is for an encoder; use examples_per_micro_batch for a click model"));
+  EXPECT_THAT(refused("", {"precision.compute=fp8"}), testing::HasSubstr("is for encoders; use \"bf16\""));
+  EXPECT_THAT(refused("", {"tensorized.lookup=naive"}), testing::HasSubstr("use \"unique\" or \"factors\""));
+  EXPECT_THAT(refused("", {"optim.name=galore"}), testing::HasSubstr("is for encoders; use \"adamw\""));
   EXPECT_THAT(refused("", {"optim.name=muon", "dlrm.table_rank=4"}),
               testing::HasSubstr("has one rate for the cores of layers and of the embedding"));
   EXPECT_THAT(refused("", {"dlrm.tables=[0]"}),
@@ -52,9 +52,9 @@ TEST(RecipeErrors, AClickModelIsNoEncoder) {
   EXPECT_THAT(refusal("[dlrm]\nwidth = 4\n[[phase]]\nname = \"a\"\nsteps = 5\nlearning_rate = 1\n"),
               testing::HasSubstr("[phase.0] lacks examples_per_micro_batch; it must be given"));
   EXPECT_THAT(refusal(sample, {"phase.0.examples_per_micro_batch=5"}),
-              testing::HasSubstr("phase.0.examples_per_micro_batch is for a click model; leave it out"));
+              testing::HasSubstr("phase.0.examples_per_micro_batch is for a click model; remove it"));
   EXPECT_THAT(refusal(sample, {"data.order=stored"}),
-              testing::HasSubstr("data.order is for a click model; leave it out"));
+              testing::HasSubstr("data.order is for a click model; remove it"));
 }
 
 TEST(RecipeErrors, LowRankLayersAreNoTensorTrains) {
@@ -62,14 +62,15 @@ TEST(RecipeErrors, LowRankLayersAreNoTensorTrains) {
   EXPECT_EQ(refusal(sample + "[low_rank]\nrank = 8\n", dense), "");
   EXPECT_THAT(refusal(sample + "[low_rank]\nrank = 8\n"),
               testing::HasSubstr("[low_rank] is for a model without tensor trains; set tensorized.enabled to "
-                                 "false, or leave [low_rank] out"));
-  EXPECT_THAT(refusal(sample + "[low_rank]\nrank = 65\n", dense),
-              testing::HasSubstr("low_rank.rank = 65 is no rank of matrices of model.hidden = 64 and "
-                                 "model.ffn = 128; choose 1 to 64"));
+                                 "false, or remove [low_rank]"));
+  EXPECT_THAT(
+      refusal(sample + "[low_rank]\nrank = 65\n", dense),
+      testing::HasSubstr(
+          "low_rank.rank = 65 is impossible with model.hidden = 64 and model.ffn = 128; choose 1 to 64"));
   EXPECT_THAT(refusal(sample + "[low_rank]\n", dense), testing::HasSubstr("[low_rank] lacks rank"));
-  EXPECT_THAT(refusal(sample + "[low_rank]\nrank = 8\n", {dense[0], "precision.compute=fp8"}),
-              testing::HasSubstr("low_rank: its products are not made in 8 bits; choose precision.compute = "
-                                 "\"bf16\""));
+  EXPECT_THAT(
+      refusal(sample + "[low_rank]\nrank = 8\n", {dense[0], "precision.compute=fp8"}),
+      testing::HasSubstr("low_rank: does not support 8-bit operands; set precision.compute = \"bf16\""));
 }
 
 TEST(RecipeErrors, AdaptersAreMergedBeforeTheyAreEvaluated) {
@@ -86,25 +87,22 @@ TEST(RecipeErrors, AdaptersAreMergedBeforeTheyAreEvaluated) {
       testing::HasSubstr("[lte] is for a model without tensor trains; set tensorized.enabled to false"));
   EXPECT_THAT(
       found({}, "[low_rank]\nrank = 8\n"),
-      testing::HasSubstr("[lte] and [low_rank] are two ways to make the same layers; leave one of them"));
+      testing::HasSubstr("[lte] and [low_rank] are alternatives for the same layers; remove one of them"));
   EXPECT_EQ(found({"phase.0.tokens_per_micro_batch=66"}),
-            "--set phase.0.tokens_per_micro_batch=66: phase.0.tokens_per_micro_batch = 66 cannot be divided "
-            "into parts for "
-            "lte.num_heads = 4; take a multiple of it");
-  EXPECT_THAT(
-      found({"run.evaluation_interval=7"}),
-      testing::HasSubstr("run.evaluation_interval = 7 is no multiple of lte.merge_steps = 5, but a model "
-                         "is evaluated after a merge only"));
+            "--set phase.0.tokens_per_micro_batch=66: phase.0.tokens_per_micro_batch = 66 is not a multiple "
+            "of lte.num_heads = 4; make it one");
+  EXPECT_THAT(found({"run.evaluation_interval=7"}),
+              testing::HasSubstr("run.evaluation_interval = 7 is not a multiple of lte.merge_steps = 5, but "
+                                 "models are evaluated only after a merge"));
   EXPECT_THAT(found({"run.evaluation_epochs=1"}),
               testing::HasSubstr("run.evaluation_epochs ends between two merges of [lte]"));
   EXPECT_THAT(found({"lte.lora_r=65"}),
-              testing::HasSubstr("lte.lora_r = 65 is no rank of matrices of model.hidden = 64"));
+              testing::HasSubstr("lte.lora_r = 65 is impossible with model.hidden = 64"));
   EXPECT_THAT(found({"lte.lora_alpha=0"}), testing::HasSubstr("lte.lora_alpha is 0; expected"));
   EXPECT_THAT(found({"lte.num_heads=0"}), testing::HasSubstr("lte.num_heads is 0; expected"));
   EXPECT_THAT(found({"lte.merge_steps=0"}), testing::HasSubstr("lte.merge_steps is 0; expected"));
-  EXPECT_THAT(
-      found({"precision.compute=fp8"}),
-      testing::HasSubstr("lte: its products are not made in 8 bits; choose precision.compute = \"bf16\""));
+  EXPECT_THAT(found({"precision.compute=fp8"}),
+              testing::HasSubstr("lte: does not support 8-bit operands; set precision.compute = \"bf16\""));
 }
 
 // A checkpoint's recipe is read when a training takes its model over; the checkpoint is named, not the
@@ -127,7 +125,7 @@ std::string repeated(const std::string& text, int times) {
 TEST(RecipeErrors, DeepNestingIsRefusedBeforeItIsParsed) {
   const std::string deep = repeated(".x", 50000);
   EXPECT_EQ(refusal("layers = 1\n[model" + deep + "]\n"),
-            "r.toml:2: the names of a key nest deeper than 32 levels, which no recipe needs; mend this line");
+            "r.toml:2: the names of a key nest deeper than 32 levels, which no recipe needs; fix this line");
   EXPECT_THAT(refusal("model" + deep + " = 1"), testing::HasSubstr("nest deeper"));
   EXPECT_THAT(refusal(repeated("\"a b\" . 'c'.", 20000) + "d = 1"), testing::HasSubstr("nest deeper"));
   EXPECT_THAT(refusal("x = " + repeated("{a.b = ", 50000)),

@@ -67,7 +67,7 @@ TEST(RecipeOverride, LearningRates) {
                 HasSubstr("{cores = ..., gates = ..., other = ...}, to which embedding = ... may be added"))
         << wrong;
   EXPECT_THAT(refusal(sample, {"phase.0.learning_rate.cores=1"}),
-              HasSubstr("phase.0.learning_rate is 0.001 in the recipe and has no keys of its own"));
+              HasSubstr("phase.0.learning_rate is 0.001 in the recipe and has no keys within"));
 }
 
 // A rate of whole matrices is none of AdamW's.
@@ -96,7 +96,7 @@ TEST(RecipeOverride, GaloreHasKeysByItsAuthorsNames) {
   EXPECT_THAT(refusal(sample, {"optim.name=galore", "optim.galore={proj_type=\"both\"}"}),
               HasSubstr("reverse_std"));
   EXPECT_THAT(refusal(sample, {"optim.name=galore", "tensorized.enabled=false", "low_rank.rank=4"}),
-              HasSubstr("those of [low_rank] are small already"));
+              HasSubstr("those of [low_rank] are already small"));
   EXPECT_THAT(refusal(sample, {"optim.name=galor"}), HasSubstr("galore"));
 }
 

@@ -62,7 +62,7 @@ TEST(RecipeRanks, MistakesAreErrorsWithTheirPlace) {
   EXPECT_THAT(refused("encoder.0.attention.query = [3, -1, 1]"), HasSubstr("a list of integers from 0"));
   EXPECT_THAT(refused("encoder.0.attention.query = [3, 0, 1]"),
               HasSubstr("r.toml:15:29: tensorized.ranks.encoder.0.attention.query: rank 0 of bond 2 is "
-                        "impossible beside other ranks; a layer is removed by 0 for every bond"));
+                        "impossible beside other ranks; to remove the layer, set every rank to 0"));
   EXPECT_THAT(refused("encoder.0.attention.query = 3"), HasSubstr("a list of integers from 0"));
   EXPECT_THAT(refused("encoder.2.attention.query = [3, 9, 5]"), HasSubstr("no layer of that name"));
   EXPECT_THAT(refused("encoder.0.ffn.up = [3, 9, 5]"), HasSubstr("the layer is dense"));

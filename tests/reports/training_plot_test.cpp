@@ -108,13 +108,13 @@ TEST_F(TrainingPlot, ATruncatedLastLineIsIgnored) {
 
 TEST_F(TrainingPlot, OtherFilesAreRefusedInOneSentence) {
   EXPECT_THAT(error_of([&] { training_plot(folder_ / "run/metrics.jsonl"); }),
-              HasSubstr("metrics.jsonl: there is no such file; give the folder of a run that has begun"));
+              HasSubstr("metrics.jsonl: there is no such file; give the folder of a run that has started"));
   EXPECT_THAT(refusal(""), HasSubstr("has no losses yet"));
   EXPECT_THAT(refusal("{\"step\":3,\"pha"), HasSubstr("has no losses yet"));
-  EXPECT_THAT(refusal("\n" + fixed_lines), HasSubstr("line 1 is no line of a run's metrics"));
+  EXPECT_THAT(refusal("\n" + fixed_lines), HasSubstr("line 1 is not a line of a run's metrics"));
   for (const char* middle : {"{\"step\":25", "{}", "[1]", "7", "{\"step\":\"x\"}", "{\"step\":25}}", "\xff"})
     EXPECT_THAT(refusal(fixed_lines + middle + "\n" + ranked_lines),
-                HasSubstr("line 4 is no line of a run's metrics"))
+                HasSubstr("line 4 is not a line of a run's metrics"))
         << middle;
 }
 

@@ -97,7 +97,7 @@ TEST(Hdf5, NumbersInOtherFilesAreNotRead) {
     return H5Dclose(dataset);
   };
   EXPECT_THAT(error_of_using(change, [](const File& file) { file.read<std::int32_t>("secret"); }),
-              HasSubstr("are said to lie in other files"));
+              HasSubstr("are stored in other files"));
 }
 
 TEST(Hdf5, AGroupWithinItselfIsRefused) {

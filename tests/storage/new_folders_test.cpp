@@ -59,7 +59,7 @@ TEST(NewFolders, ALinkThatLeadsNowhereStaysAndIsNamed) {
     EXPECT_THAT(
         test::error_of([&] { NewFolders(folder / path); }),
         AllOf(HasSubstr((folder / "runs").string() + ": is a link to /nowhere/disk, which is not there"),
-              HasSubstr("mount or make it")))
+              HasSubstr("mount or create it")))
         << path;
   EXPECT_TRUE(fs::is_symlink(folder / "runs"));
   // One that leads to a folder is as good as that.

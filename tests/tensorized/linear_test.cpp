@@ -135,7 +135,7 @@ TEST(TTLinear, ARemovedOneIsItsBias) {
   EXPECT_TRUE(layer->removed());
   EXPECT_EQ(layer->shape_text(0), "[2,3 | 2,2] removed");
   EXPECT_EQ(layer->explain(100, reference_backend().machine()),
-            "layer: [2,3 | 2,2] removed, nothing is computed but the bias\n");
+            "layer: [2,3 | 2,2] removed, only the bias is computed\n");
   store.allocate(host_allocator(), DType::float64, true);
   ASSERT_EQ(store.size(), 1);
   EXPECT_EQ(store.info(0).name, "layer.bias");

@@ -18,10 +18,10 @@ namespace {
 std::filesystem::path checked_tokenizer(const TrainedModel& trained, const std::filesystem::path& given) {
   if (!given.empty()) return given;
   if (trained.tokenizer.empty())
-    throw UsageError(fmt::format(
-        "{}: it carries no tokenizer, as checkpoints of earlier versions, and there is no tokenizer.model in "
-        "its run's directory; give the one it was trained with: --tokenizer FILE",
-        trained.checkpoint.string()));
+    throw UsageError(
+        fmt::format("{}: carries no tokenizer (an earlier version wrote it), and its run's folder has no "
+                    "tokenizer.model; give its tokenizer with --tokenizer FILE",
+                    trained.checkpoint.string()));
   return trained.tokenizer;
 }
 
@@ -45,8 +45,7 @@ Recipe for_device(Recipe recipe, const std::vector<std::string>& overrides, cons
 Recipe of_encoder(Recipe recipe, const std::filesystem::path& checkpoint) {
   if (recipe.dlrm)
     throw UsageError(
-        fmt::format("{}: holds a click model; the commands for those are comera clicks train, eval and "
-                    "predict, and comera inspect",
+        fmt::format("{}: holds a click model; use comera clicks train, eval or predict, or comera inspect",
                     checkpoint.string()));
   return recipe;
 }
@@ -88,13 +87,13 @@ TrainedModel find_trained_model(const std::filesystem::path& path) {
       if (!found) throw UsageError(fmt::format("{}: holds no checkpoint", path.string()));
       trained.reader = open_if_there(found->path);
       if (trained.reader && !found->missing.empty())
-        log_info("note: {} is missing, though it was saved; {} is taken\n", found->missing.string(),
+        log_info("note: {} was saved but is missing; {} is used\n", found->missing.string(),
                  found->path.filename().string());
     }
   } else {
     trained.reader = open_if_there(path);
     if (!trained.reader)
-      throw UsageError(fmt::format("{}: no such checkpoint or run directory", path.string()));
+      throw UsageError(fmt::format("{}: no such checkpoint or run's folder", path.string()));
   }
   const CheckpointReader& reader = *trained.reader;
   trained.checkpoint = reader.path();

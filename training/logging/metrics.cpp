@@ -88,9 +88,8 @@ void MetricsWriter::cut_back(std::int64_t last_step, MetricsPlace expected) {
     file.write(file.size(), lines.damaged);
     file.sync();
     storage::sync_directory(path_.parent_path());
-    report_ =
-        fmt::format("{}: {} lines ({} bytes) are no lines of metrics; they are cut out and kept in {}",
-                    path_.string(), lines.damaged_count, lines.damaged.size(), aside.filename().string());
+    report_ = fmt::format("{}: {} lines ({} bytes) are not metrics; they were moved to {}", path_.string(),
+                          lines.damaged_count, lines.damaged.size(), aside.filename().string());
   }
   if (lines.damaged_count > 0 || !lines.in_order) {
     storage::write_file_durably(path_, lines.kept);
@@ -100,12 +99,10 @@ void MetricsWriter::cut_back(std::int64_t last_step, MetricsPlace expected) {
   if (last_step < 0 || (exists && lines.kept_step >= expected.step)) return;
   if (!report_.empty()) report_ += "; ";
   const std::int64_t reached = expected.step >= 0 ? expected.step : last_step;
-  report_ += exists ? fmt::format(
-                          "{}: its lines end at step {}, but it had lines up to step {}: those between "
-                          "are lost",
-                          path_.string(), std::max<std::int64_t>(lines.kept_step, 0), reached)
-                    : fmt::format("{}: is not there, so that its lines up to step {} are lost",
-                                  path_.string(), reached);
+  report_ +=
+      exists ? fmt::format("{}: ends at step {}, but had lines up to step {}; the lines between are lost",
+                           path_.string(), std::max<std::int64_t>(lines.kept_step, 0), reached)
+             : fmt::format("{}: is missing, so its lines up to step {} are lost", path_.string(), reached);
 }
 
 void MetricsWriter::write(std::int64_t step, const Json& metrics) {

@@ -156,19 +156,19 @@ Recipe dense_compaction_recipe(const CheckpointReader& dense, const std::filesys
   const std::string file = dense.path().string();
   if (checkpoint_recipe(dense).dlrm)
     throw UsageError(
-        fmt::format("{}: holds a click model, whose tables cannot be turned into tensor trains; "
-                    "train it with dlrm.table_rank instead",
+        fmt::format("{}: holds a click model, and its tables cannot be converted to tensor trains; train "
+                    "with dlrm.table_rank instead",
                     file));
   for (const CheckpointTensor& tensor : dense.tensors())
     COMERA_CHECK(!tensor.path.starts_with("/model/") || tensor.path.find(".core.") == std::string::npos,
-                 "{} is tensorized already: it has {}; give the checkpoint of a dense model "
+                 "{} is already tensorized: it has {}; give the checkpoint of a dense model "
                  "(tensorized.enabled = false)",
                  file, tensor.path.substr(7));
   for (const std::string& assignment : overrides)
     if (!assignment.starts_with("tensorized."))
-      throw UsageError(
-          fmt::format("--set {}: only keys of [tensorized] can be chosen here; all else is the checkpoint's",
-                      assignment));
+      throw UsageError(fmt::format(
+          "--set {}: only keys of [tensorized] can be set here; the checkpoint decides the others",
+          assignment));
   Recipe recipe = checkpoint_recipe(dense, shapes_from.empty() ? overrides : std::vector<std::string>{});
   if (!shapes_from.empty()) {
     recipe.tensorized = load_recipe(shapes_from).tensorized;
@@ -184,10 +184,10 @@ Recipe dense_compaction_recipe(const CheckpointReader& dense, const std::filesys
   recipe.tensorized.ranks.clear();  // they are determined by the error
   const TensorizedSection& shapes = recipe.tensorized;
   if (!shapes.attention && !shapes.ffn_up && !shapes.ffn_down && !shapes.head && !shapes.embedding)
-    throw UsageError(fmt::format(
-        "the recipe in {} has no shapes of tensor trains; give a recipe that has them with --recipe, or "
-        "--set tensorized.attention.input_modes=[...] and so on",
-        file));
+    throw UsageError(
+        fmt::format("the recipe in {} has no tensor-train shapes; give a recipe that has them with --recipe, "
+                    "or set tensorized.attention.input_modes=[...] and so on with --set",
+                    file));
   validate(recipe);
   return recipe;
 }

@@ -31,8 +31,8 @@ class StatesOfFile {
       if (!own) continue;
       const Shape& expected = full.info(*whole).shape;
       COMERA_CHECK(std::ranges::equal(tensor.shape, expected.sizes()),
-                   "{}: '{}' has not the shape of its parameter, {}", reader.path().string(), tensor.path,
-                   expected.text());
+                   "{}: '{}' does not have the shape of its parameter, {}", reader.path().string(),
+                   tensor.path, expected.text());
       const Shape& shape = store.info(*own).shape;
       buffers_.emplace_back(host_allocator(), shape.elements() * size_of(tensor.dtype),
                             MemoryKind::optimizer);
@@ -57,7 +57,7 @@ void copy_others(const CheckpointReader& from, CheckpointWriter& to) {
   for (const CheckpointTensor& tensor : from.tensors())
     COMERA_CHECK(is_of_parameters(tensor.path) || tensor.path.starts_with(float8_at) ||
                      tensor.path == tokenizer_in_checkpoint,
-                 "{} has '{}', of which this version does not know whether it depends on ranks",
+                 "{} has '{}', and this version does not know whether it depends on ranks",
                  from.path().string(), tensor.path);
   for (const std::string& group : from.groups())
     if (!is_of_parameters(group) && !(group + "/").starts_with(float8_at) && group != "/recipe")
@@ -83,7 +83,7 @@ RankCompaction::RankCompaction(const CheckpointReader& from) : from_(from), reci
   trains_ = form->trains();
   before_ = ranks_of(trains_);
   COMERA_CHECK(!before_.empty(),
-               "{} holds a dense model, which has no ranks; give the checkpoint of a model of tensor trains",
+               "{} holds a dense model, which has no ranks; give the checkpoint of a tensorized model",
                from.path().string());
   model_ = form->make(host_allocator(), false);
   load_parameters(from, model_->parameters());

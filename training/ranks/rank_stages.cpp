@@ -30,19 +30,19 @@ void warn_of_short_way(const PhaseSection& section, std::int64_t steps, const Sc
   for (std::int64_t step = 0; step < steps; ++step)
     way += section.learning_rate.gates * schedule.factor(step);
   if (way < 1)
-    log_line(fmt::format(
-        "phase {}: all its steps together move a gate by up to {:.2g}, and gates begin near 1: the size "
-        "may stay above its target; give it more steps or a higher learning rate of gates",
-        section.name, way));
+    log_line(
+        fmt::format("phase {}: all its steps move a gate by at most {:.2g}, and gates start near 1: the size "
+                    "may stay above its target; use more steps or a higher learning rate for gates",
+                    section.name, way));
 }
 
 void warn_of_long_steps(const PhaseSection& section, double threshold, const RankStages::LogLine& log_line) {
   if (section.learning_rate.gates > threshold / 3)
-    log_line(fmt::format(
-        "phase {}: a step moves a gate by up to {}, more than a third of the threshold {} at which it "
-        "dies, so that many may die at once and the size may fall well below its target; lower the "
-        "learning rate of gates",
-        section.name, section.learning_rate.gates, threshold));
+    log_line(
+        fmt::format("phase {}: a step moves a gate by up to {}, more than a third of the pruning threshold "
+                    "{}; many ranks may be pruned at once and the size may fall well below its target; lower "
+                    "the learning rate of gates",
+                    section.name, section.learning_rate.gates, threshold));
 }
 
 }  // namespace
@@ -78,14 +78,13 @@ void RankStages::check_target(std::int64_t phase, const LayerRanks& ranks, doubl
   const double target = target_of(phase, ranks, others);
   if (target < least)
     throw UsageError(
-        fmt::format("{} asks for {:.0f} numbers in tensor trains, but {:.0f} are the least that leave a "
-                    "model ({} with "
-                    "the {:.0f} parameters that are no tensor trains); give a larger target",
+        fmt::format("{} needs {:.0f} parameters in tensor trains, but the smallest possible model has {:.0f} "
+                    "({} with the {:.0f} other parameters); raise the target",
                     key, std::max(target, 0.0), least, megabytes(least + others), others));
   if (target >= size && !(adaptation.target_ratio && adaptation.target_of == TargetBase::phase_start))
     throw UsageError(
-        fmt::format("{} is no smaller than the model, which has {:.0f} numbers in tensor trains ({} with the "
-                    "{:.0f} parameters that are none); give a smaller target",
+        fmt::format("{} is not smaller than the model, which has {:.0f} parameters in tensor trains ({} with "
+                    "the {:.0f} other parameters); lower the target",
                     key, size, megabytes(size + others), others));
 }
 
@@ -95,10 +94,8 @@ void RankStages::check_targets(const Trainable& model, const RunState& state) co
   for (std::int64_t phase = state.phase; phase < static_cast<std::int64_t>(recipe_.phases.size()); ++phase) {
     if (objective_of(phase) == PhaseObjective::fixed) continue;
     if (ranks.empty())
-      throw UsageError(
-          fmt::format("phase.{}.objective adapts ranks, but no layer of the model is a tensor train; "
-                      "set it to \"fixed\"",
-                      phase));
+      throw UsageError(fmt::format(
+          "phase.{}.objective adapts ranks, but the model has no tensor trains; set it to \"fixed\"", phase));
     // The running phase has its target already, and may have reached it.
     const bool runs = phase == state.phase && state.phase_step > 0;
     if (objective_of(phase) == PhaseObjective::compress && !runs)
@@ -212,7 +209,7 @@ bool RankStages::collapsed(const Trainable& model) const {
 
 const char* RankStages::advice() const {
   return objective_ == PhaseObjective::compress ? "hold the target (hold = true)"
-                                                : "weigh the size less (a smaller gamma)";
+                                                : "penalise the size less (a smaller gamma)";
 }
 
 bool RankStages::compaction_due(const RunState& state) const {
@@ -241,8 +238,8 @@ bool RankStages::compact(std::unique_ptr<StepEngine>& engine, const std::functio
   if (Float8State* float8 = engine->model().float8()) float8->restore(scales);
   adapt(*engine);
   if (gone_ > gone_before)
-    log_line(fmt::format("step {}: {} layers are removed now, {} of them new", state.step, gone_,
-                         gone_ - gone_before));
+    log_line(fmt::format("step {}: {} layers are removed, {} of them since the last compaction", state.step,
+                         gone_, gone_ - gone_before));
   return true;
 }
 
@@ -254,12 +251,12 @@ void RankStages::close(const RunState& state, const LogLine& log_line) {
   stages.back().ranks = ranks_of(form_.trains());  // also for a phase that was extended
   if (objective_ != PhaseObjective::compress) return;
   if (target_reached())
-    return log_line(fmt::format("phase {} has ended at {:.4f} of the first size; its target was {:.4f}",
+    return log_line(fmt::format("phase {} ended at {:.4f} of the initial size; its target was {:.4f}",
                                 section.name, state_.size_left, size_target_));
-  log_line(fmt::format(
-      "phase {} has ended at {:.4f} of the first size, above its target {:.4f}: give it more {} or a "
-      "higher learning rate of gates",
-      section.name, state_.size_left, size_target_, recipe_.run.max_hours ? "hours" : "steps"));
+  log_line(
+      fmt::format("phase {} ended at {:.4f} of the initial size, above its target {:.4f}: use more {} or a "
+                  "higher learning rate for gates",
+                  section.name, state_.size_left, size_target_, recipe_.run.max_hours ? "hours" : "steps"));
 }
 
 void RankStages::add_metrics(Json& metrics) const {

@@ -22,7 +22,7 @@ std::string line_of(const RateTrial& trial, double rate, double lowest, const Ra
                     bool chosen) {
   if (!std::isfinite(trial.loss)) return fmt::format("  {:<9.2g} diverged", rate);
   if (trial.steps < report.steps)
-    return fmt::format("  {:<9.2g} given up after {} steps with loss {:.4f}", rate, trial.steps, trial.loss);
+    return fmt::format("  {:<9.2g} stopped after {} steps with loss {:.4f}", rate, trial.steps, trial.loss);
   constexpr double width = 40;
   const double share =
       report.start_loss > lowest ? (report.start_loss - trial.loss) / (report.start_loss - lowest) : 1;
@@ -34,31 +34,32 @@ std::string line_of(const RateTrial& trial, double rate, double lowest, const Ra
 
 std::string describe(const RateReport& report) {
   if (report.stopped && report.curves.empty())
-    return "stopped before the first trial had ended: there is no advice\n";
+    return "stopped before the first trial ended: no recommendation\n";
   double lowest = std::numeric_limits<double>::infinity();
   for (const RateCurve& curve : report.curves)
     for (const RateTrial& trial : curve.trials) lowest = std::min(lowest, trial.loss);
-  std::string text = fmt::format("loss over the last fifth of {} steps, by rate\n", report.steps);
+  std::string text = fmt::format("loss over the last fifth of {} steps, by learning rate\n", report.steps);
   for (const RateCurve& curve : report.curves) {
     const RateKind* kind = rate_kind(curve.name);
     text +=
-        kind != nullptr ? fmt::format("{}\n", curve.name) : "all kinds together, by the rate of the rest\n";
+        kind != nullptr ? fmt::format("{}\n", curve.name) : "all kinds together, by the rate of `other`\n";
     for (std::size_t i = 0; i < curve.trials.size(); ++i)
       text +=
           line_of(curve.trials[i], rate_of(curve.trials[i].rates, kind), lowest, report, i == curve.chosen) +
           "\n";
   }
-  if (report.stopped) return text + "stopped before all trials had run: there is no advice\n";
+  if (report.stopped) return text + "stopped before all trials ran: no recommendation\n";
   if (report.start_loss - lowest < too_little)
-    return text + "the trials are too short to tell rates apart: give more --minutes\n";
+    return text + "the trials are too short to compare learning rates: raise --minutes\n";
   if (report.steps < few_steps)
     text += fmt::format(
-        "trials of fewer than {} steps see only how a model begins: give more --minutes before you rely on "
+        "trials of fewer than {} steps show only the start of training: raise --minutes before you rely on "
         "this\n",
         few_steps);
   for (const std::string& name : report.lowered)
     text += fmt::format(
-        "the rate of {} is advised 1.4 times below the best trial's: twice that is much worse\n", name);
+        "the recommended rate of {} is 1.4 times below the best trial's, because twice that is much worse\n",
+        name);
   return text + fmt::format("advised  --set 'phase.0.learning_rate={{{}}}'\n", report.advised.text(" = "));
 }
 
@@ -66,8 +67,8 @@ Plot plot_of(const RateReport& report, const LearningRates& recipe) {
   // The first curve is for all kinds together.
   constexpr const char* colours[] = {plot_colours::grey, plot_colours::blue, plot_colours::purple,
                                      plot_colours::green, plot_colours::orange};
-  Plot plot{.title = fmt::format("Loss over learning rates, trials of {} steps", report.steps),
-            .x_title = "powers of two of the recipe's rates"};
+  Plot plot{.title = fmt::format("Loss by learning rate, trials of {} steps", report.steps),
+            .x_title = "learning rate relative to the recipe's, as a power of two"};
   plot.panels.push_back({.title = "Loss over a trial's last fifth, nats"});
   for (std::size_t i = 0; i < report.curves.size(); ++i) {
     const RateCurve& curve = report.curves[i];

@@ -87,8 +87,8 @@ class Search {
       : given_(recipe.phases[0].learning_rate), output_(options.output), trials_(recipe, options) {
     if (rate_of(given_, nullptr) == 0)
       throw UsageError(
-          "--find-rate looks around the recipe's rates, and phase.0.learning_rate is 0; give some, such as "
-          "1e-3");
+          "--find-rate searches around the recipe's rates, but phase.0.learning_rate is 0; set it, for "
+          "instance to 1e-3");
   }
 
   RateReport run() {
@@ -110,8 +110,8 @@ class Search {
     RateTrial best = together.best();
     if (!std::isfinite(best.loss))
       throw Error(
-          "all trials diverged, also with rates 4,096 times below the recipe's: the rates are not at fault; "
-          "look at the data, optim.eps and optim.beta2");
+          "all trials diverged, even with rates 4,096 times below the recipe's, so the rates are not the "
+          "cause; check the data, optim.eps and optim.beta2");
     report_.advised = best.rates;
     for (const RateKind& kind : rate_kinds) {
       if (rate_of(best.rates, kind) == 0 || !trials_.has(kind)) continue;

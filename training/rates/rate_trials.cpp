@@ -162,9 +162,8 @@ std::int64_t RateTrials::steps_that_fit(double seconds) const {
   const auto steps = static_cast<std::int64_t>(options_.minutes * 60 / seconds / expected_trials);
   if (steps < fewest_steps)
     throw UsageError(fmt::format(
-        "--find-rate: a step takes {:.2f} s here, so that {} trials of {} steps take {:.0f} minutes and "
-        "more "
-        "than --minutes {:g}; give so many, or make phase.0.micro_batches_per_step smaller for the search",
+        "--find-rate: a step takes {:.2f} s here, so {} trials of {} steps take {:.0f} minutes, more than "
+        "--minutes {:g}; raise it, or lower phase.0.micro_batches_per_step for the search",
         seconds, expected_trials, fewest_steps,
         std::ceil(seconds * expected_trials * static_cast<double>(fewest_steps) / 60), options_.minutes));
   return std::min(steps, most_steps);

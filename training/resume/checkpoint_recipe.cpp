@@ -56,11 +56,11 @@ void require_same_encoder(const Recipe& recipe, const CheckpointReader& reader) 
   for (const RecipeChange& change : recipe_changes(saved, recipe))
     for (const char* key : {"model.heads", "model.norm", "model.positions", "model.rotary_theta"})
       if (change.key == key)
-        throw UsageError(fmt::format(
-            "{} was trained with {} = {}, but the recipe has {}; use the recipe that it was made with",
-            reader.path().string(), key, change.from, change.to));
+        throw UsageError(
+            fmt::format("{} was trained with {} = {}, but the recipe has {}; use the recipe of that run",
+                        reader.path().string(), key, change.from, change.to));
   if (saved.lte && recipe.lte && saved.lte->lora_alpha != recipe.lte->lora_alpha)
-    require_merged_adapters(reader, "another lte.lora_alpha would scale anew");
+    require_merged_adapters(reader, "another lte.lora_alpha would change their scale");
 }
 
 bool takes_carried_head(const Recipe& recipe) {
@@ -86,9 +86,8 @@ void take_ranks(Recipe& recipe, const CheckpointReader& reader, RanksOf checkpoi
         adapted && std::ranges::equal(train.ranks, mine->second.ranks, std::ranges::less_equal());
     if (recipe.tensorized.ranks.contains(layer) && mine->second.ranks != train.ranks && !may_have_shrunk)
       throw UsageError(fmt::format(
-          "tensorized.ranks.{0} is [{1}], but {0} has the ranks [{2}] in {3}; leave it out of the recipe: "
-          "the "
-          "checkpoint's ranks are taken",
+          "tensorized.ranks.{0} is [{1}], but {0} has the ranks [{2}] in {3}; remove it from the recipe; the "
+          "checkpoint's ranks are used",
           layer, fmt::join(mine->second.ranks, ", "), fmt::join(train.ranks, ", "), reader.path().string()));
     if (taken.contains(layer)) recipe.tensorized.ranks[layer] = train.ranks;
   }

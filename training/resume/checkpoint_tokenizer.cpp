@@ -34,12 +34,12 @@ void copy_tokenizer(const CheckpointReader& from, CheckpointWriter& to) {
 data::Tokenizer load_tokenizer(const std::filesystem::path& path, data::LetterCase letter_case) {
   if (!is_checkpoint(path)) return data::Tokenizer::load(path, letter_case);
   if (letter_case != data::LetterCase::guessed)
-    throw UsageError(fmt::format(
-        "{}: a checkpoint's tokenizer is known; leave --lower-case and --keep-case out", path.string()));
+    throw UsageError(fmt::format("{}: a checkpoint knows its tokenizer; omit --lower-case and --keep-case",
+                                 path.string()));
   const CheckpointReader reader(path);
   if (!has_tokenizer(reader))
     throw UsageError(fmt::format(
-        "{}: this checkpoint of an earlier version carries no tokenizer; give the tokenizer's own file",
+        "{}: carries no tokenizer (an earlier version wrote this checkpoint); give the tokenizer's file",
         path.string()));
   return data::Tokenizer::from_bytes(stored_bytes(reader), path.string());
 }
@@ -64,12 +64,11 @@ void require_same_tokenizer(const CheckpointReader& reader, const data::Tokenize
                             const std::string& name) {
   if (reader.text("/data", "tokenizer_hash") == tokenizer.hash()) return;
   const std::int64_t pieces = reader.integer("/data", "vocabulary");
-  throw Error(fmt::format(
-      "{} was trained with another tokenizer than {}: that has {} pieces, {}; give the "
-      "one it was trained with",
-      reader.path().string(), name, tokenizer.vocabulary(),
-      pieces == tokenizer.vocabulary() ? "as many, but other ones"
-                                       : fmt::format("and the checkpoint was made for {}", pieces)));
+  throw Error(fmt::format("{} was not trained with {}, which has {} pieces, {}; give its own tokenizer",
+                          reader.path().string(), name, tokenizer.vocabulary(),
+                          pieces == tokenizer.vocabulary()
+                              ? "the same number, but different ones"
+                              : fmt::format("while the checkpoint needs {}", pieces)));
 }
 
 }  // namespace comera

@@ -31,9 +31,9 @@ void RunCheckpoints::save(std::int64_t step, const ParameterStore& model, const 
       return std::string();
     });
   } catch (const Error& error) {
-    throw_error(fmt::format("{}; {}; mend that and go on with --resume auto", error.what(), last_text()));
+    throw_error(fmt::format("{}; {}; fix that and continue with --resume auto", error.what(), last_text()));
   }
-  job_.host().set_advice(last_text() + ": go on with --resume auto");
+  job_.host().set_advice(last_text() + ": continue with --resume auto");
 }
 
 void RunCheckpoints::save_aside(const std::filesystem::path& file, const Write& write) const {
@@ -64,9 +64,9 @@ std::string RunCheckpoints::restored_best(std::int64_t best) const {
       // An earlier one is replaced below, if the better one exists.
       if (step > best || !storage::exists(checkpoint)) {
         name = fmt::format("best-step-{}.h5", step);
-        told.push_back(
-            fmt::format("best.h5 is of step {}, not the best one of the run as it goes on, and is kept as {}",
-                        step, name));
+        told.push_back(fmt::format(
+            "best.h5 belongs to step {} and is not the best model of the resumed run; it is kept as {}", step,
+            name));
       }
     } catch (const Error&) {
       name = "best.h5.damaged";
@@ -77,9 +77,9 @@ std::string RunCheckpoints::restored_best(std::int64_t best) const {
   if (best > 0 && storage::exists(checkpoint)) {
     // Also after a stop between saving it and keeping it as the best.
     storage::link_file_durably(checkpoint, file);
-    if (!told.empty()) told.push_back(fmt::format("the best model is that of step {} again", best));
+    if (!told.empty()) told.push_back(fmt::format("the best model is again that of step {}", best));
   } else if (best > 0) {
-    told.push_back(fmt::format("the best model, that of step {}, is gone", best));
+    told.push_back(fmt::format("the best model, that of step {}, is missing", best));
   }
   return fmt::format("{}", fmt::join(told, "; "));
 }
@@ -107,7 +107,7 @@ void RunCheckpoints::resume(const FoundCheckpoint& found, std::int64_t step,
                          files_->set_aside(refused.path).filename().string()));
   step_ = step;
   last_ = found.path;
-  job_.host().set_advice(last_text() + ": go on with --resume auto");
+  job_.host().set_advice(last_text() + ": continue with --resume auto");
 }
 
 std::string RunCheckpoints::last_text() const {
@@ -116,7 +116,7 @@ std::string RunCheckpoints::last_text() const {
   // Processes other than 0 may not see it at all.
   return files_ == nullptr || std::filesystem::exists(last_, code)
              ? fmt::format("the last good checkpoint is {}", last_.string())
-             : fmt::format("the last good checkpoint was {}, which is no longer there", last_.string());
+             : fmt::format("the last good checkpoint was {}, which is now missing", last_.string());
 }
 
 }  // namespace comera

@@ -76,17 +76,17 @@ DataPlace read_snapshot(const std::filesystem::path& checkpoint, const RunParts&
   for (std::int64_t phase = 0; phase < run.state.phase && phase < std::ssize(asked); ++phase)
     if (const auto steps = run.plan.steps(phase);
         steps != asked[static_cast<std::size_t>(phase)] && !run.plan.timed())
-      log_line(fmt::format("phase '{}' is over after {} steps: its new length has no effect",
+      log_line(fmt::format("phase '{}' ended after {} steps: its new length has no effect",
                            recipe.phases[static_cast<std::size_t>(phase)].name, steps));
   // The hours may have changed.
   run.plan.replan({run.state.phase, run.state.phase_step, run.state.seconds, run.state.phase_seconds});
   require_same_phase(run, before, file);
   const std::string set = reader.text("/environment", "instruction_set"), own = instruction_set(run.setup);
   if (set != own)
-    log_line(fmt::format(
-        "{} was computed with {}, this run computes with {}: it goes on, but not to the same bits", file, set,
-        own));
-  log_line(fmt::format("going on from {}: step {} of {}", file, run.state.step, run.plan.total()));
+    log_line(
+        fmt::format("{} was computed with {}, this run computes with {}: it continues, but not bit-exactly",
+                    file, set, own));
+  log_line(fmt::format("resuming from {}: step {} of {}", file, run.state.step, run.plan.total()));
   log_changes(before, recipe, log_line);
   return {.position = {.epoch = reader.integer("/data", "epoch"),
                        .cursor = reader.integer("/data", "cursor"),

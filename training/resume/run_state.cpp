@@ -43,8 +43,8 @@ RunState RunState::load(const CheckpointReader& reader) {
   // A sealed file may contain any values; their mean is used as a line of metrics.
   const double mean = state.window_loss / std::max(state.window_targets, 1.0);
   COMERA_CHECK(std::isfinite(mean) && std::isfinite(state.window_loss) && state.window_targets >= 0,
-               "{}: a loss of {} over {} targets cannot be; take another checkpoint", reader.path().string(),
-               state.window_loss, state.window_targets);
+               "{}: a loss of {} over {} targets is impossible; use another checkpoint",
+               reader.path().string(), state.window_loss, state.window_targets);
   state.evaluated_step = state.step;
   // Absent in files of versions that kept no best model.
   if (saved.contains("evaluated_step")) {

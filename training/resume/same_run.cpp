@@ -20,17 +20,17 @@ void require_same_run(const CheckpointReader& reader, const Recipe& before, cons
   const std::string file = reader.path().string();
   // The position in the data is one in the order that follows from them.
   if (const auto weights = weights_of(before), now = weights_of(setup.recipe); weights != now)
-    throw UsageError(fmt::format(
-        "{} was trained with other sources or weights in [[data.source]]; go on with those, or begin "
-        "a new run from this checkpoint (--from)",
-        file));
+    throw UsageError(
+        fmt::format("{} was trained with other sources or weights in [[data.source]]; resume with those, or "
+                    "start a new run from this checkpoint (--from)",
+                    file));
   if (before.data.order != setup.recipe.data.order && reader.integer("/trainer", "step") > 0)
-    throw UsageError(fmt::format(
-        "{} was trained with another data.order, in which its place is one; go on with that, or begin a new "
-        "run from this checkpoint (--from)",
-        file));
+    throw UsageError(
+        fmt::format("{} was trained with another data.order; resume with that, or start a new run from this "
+                    "checkpoint (--from)",
+                    file));
   COMERA_CHECK(reader.text("/data", "fingerprint") == setup.task->fingerprint(),
-               "{} was trained on other data than {} now holds: resume with the same data", file,
+               "{} was trained on other data than {} holds now: resume with the same data", file,
                setup.task->source());
   // The best model so far was chosen by the held-out data, as the next one will be.
   const Attributes data = reader.attributes("/data");
@@ -38,64 +38,64 @@ void require_same_run(const CheckpointReader& reader, const Recipe& before, cons
   if (data.contains("held_out") && !held_out.empty() && reader.text("/data", "held_out") != held_out &&
       !reader.text("/data", "held_out").empty())
     throw UsageError(
-        fmt::format("{} was evaluated on other held-out data than are there now, by which its best model was "
-                    "chosen; resume "
-                    "with the same, or begin a new run from this checkpoint (--from)",
+        fmt::format("{} chose its best model on other held-out data; resume with those, or start a new run "
+                    "from this checkpoint (--from)",
                     file));
   const std::int64_t seed = reader.integer("/rng", "seed");
   COMERA_CHECK(seed == setup.recipe.run.seed, "{} was trained with run.seed = {}, but the recipe has {}",
                file, seed, setup.recipe.run.seed);
   if (before.lte != setup.recipe.lte)
     throw UsageError(fmt::format(
-        "{} was trained with another [lte], to whose merges its adapters belong; go on with that", file));
+        "{} was trained with another [lte], which its adapters depend on; resume with that", file));
   require_same_encoder(setup.recipe, reader);
   if (setup.recipe.run.max_hours && !before.run.max_hours && reader.integer("/trainer", "step") > 0)
     throw UsageError(
-        fmt::format("{} was trained without run.max_hours, so that nobody knows how long; leave it out, or "
-                    "begin a new run from this checkpoint (--from)",
+        fmt::format("{} was trained without run.max_hours, so its hours so far are unknown; remove "
+                    "run.max_hours, or start a new run from this checkpoint (--from)",
                     file));
   if (before.optim.kind != setup.recipe.optim.kind)
-    throw UsageError(fmt::format(
-        "{} was trained with another optim.name, to which its moments belong; go on with that, or begin a "
-        "new run from this checkpoint (run.initial_checkpoint, --from)",
-        file));
+    throw UsageError(
+        fmt::format("{} was trained with another optim.name, and its optimizer state belongs to that; resume "
+                    "with it, or start a new run from this checkpoint (run.initial_checkpoint, --from)",
+                    file));
 }
 
 void require_same_stage(const PhaseSection& begun, const PhaseSection& now, std::int64_t phase,
-                        const std::string& checkpoint) {
+                        const std::string& file) {
   const AdaptationSection was = adaptation_of(begun), is = adaptation_of(now);
   const bool same_target = was.target_ratio == is.target_ratio && was.target_of == is.target_of &&
                            was.target_size == is.target_size;
   if (begun.objective == now.objective && (now.objective != PhaseObjective::compress || same_target)) return;
   throw UsageError(
-      fmt::format("{} stands within phase {}, which was begun with another {}; end the phase as it was "
-                  "begun, or begin a new run from this checkpoint (run.initial_checkpoint, --from)",
-                  checkpoint, phase, begun.objective == now.objective ? "target of its size" : "objective"));
+      fmt::format("{} is within phase {}, which was started with another {}; finish the phase with that, or "
+                  "start a new run from this checkpoint (run.initial_checkpoint, --from)",
+                  file, phase, begun.objective == now.objective ? "target size" : "objective"));
 }
 
 void require_same_phase(const RunParts& run, const Recipe& before, const std::string& file) {
   const RunState& state = run.state;
-  COMERA_CHECK(state.phase < run.plan.phases(), "{} stands in phase {}, but the recipe has {} phases", file,
+  COMERA_CHECK(state.phase < run.plan.phases(), "{} is in phase {}, but the recipe has {} phases", file,
                state.phase + 1, run.plan.phases());
   const std::int64_t steps = run.plan.steps(state.phase);
   COMERA_CHECK(state.phase_step <= steps,
-               "{} has done {} steps of phase {}, but the recipe now has only {}: give it at least as many",
+               "{} has done {} steps of phase {}, but the recipe now has only {}: give at least as many",
                file, state.phase_step, state.phase, steps);
   // A phase that has begun keeps its objective and its target.
   if (state.phase_step > 0 && state.phase_step < steps)
     require_same_stage(before.phases[state.phase], run.setup.recipe.phases[state.phase], state.phase, file);
   const std::int64_t stop_after = run.setup.options.stop_after;
   if (stop_after > 0 && state.step >= stop_after)
-    throw UsageError(fmt::format("{} has done {} steps already; give a later --stop-after than {}, or none",
+    throw UsageError(fmt::format("{} has already done {} steps; raise --stop-after above {}, or omit it",
                                  file, state.step, stop_after));
 }
 
 void seek_same_samples(data::BatchStream& loader, const DataPlace& place, const std::string& file,
                        const std::string& source, std::int64_t phase, std::int64_t length) {
-  COMERA_CHECK(loader.samples_per_epoch() == place.samples_per_epoch,
-               "{} was made on {} samples, but {} now gives {} of length {}: resume with the same data and "
-               "phase.{}.length",
-               file, place.samples_per_epoch, source, loader.samples_per_epoch(), length, phase);
+  COMERA_CHECK(
+      loader.samples_per_epoch() == place.samples_per_epoch,
+      "{} was made with {} sequences, but {} now gives {} of length {}: resume with the same data and "
+      "phase.{}.length",
+      file, place.samples_per_epoch, source, loader.samples_per_epoch(), length, phase);
   try {
     loader.seek(place.position);
   } catch (const Error& error) {

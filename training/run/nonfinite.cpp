@@ -43,8 +43,8 @@ std::string divergence(const ParameterStore& store, double gates, const std::str
   const LargestParameter parameter = largest_parameter(store);
   if (gates < longest_step && parameter.magnitude < largest) return "";
   return fmt::format(
-      "the model has diverged (a step moves a gate by up to {}, and the largest parameter is "
-      "{:.3g}, in {}): give a lower {}",
+      "the model has diverged (a step moves a gate by up to {}, and the largest parameter is {:.3g}, in {}): "
+      "use a lower {}",
       gates, parameter.magnitude, parameter.name, rate_key);
 }
 

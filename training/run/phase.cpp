@@ -15,7 +15,7 @@ void require_masked_language_head(const EncoderConfig& config) {
 void refuse_mask_probability(const std::vector<PhaseSection>& phases, const std::string& why) {
   for (std::size_t phase = 0; phase < phases.size(); ++phase)
     if (phases[phase].mask_probability)
-      throw UsageError(fmt::format("phase.{}.mask_probability {}; leave it out", phase, why));
+      throw UsageError(fmt::format("phase.{}.mask_probability {}; remove it", phase, why));
 }
 
 Schedule schedule_of(const PhaseSection& phase, std::int64_t steps) {

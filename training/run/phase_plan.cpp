@@ -24,8 +24,8 @@ PhasePlan::PhasePlan(const Recipe& recipe,
     const std::int64_t steps = section.steps ? *section.steps : steps_of(*section.epochs);
     if (section.epochs && section.warmup_steps > steps)
       throw UsageError(
-          fmt::format("phase.{0}.warmup_steps = {1} is more than the {2} steps that phase.{0}.epochs = {3} "
-                      "gives with these data; lower it, or give more epochs",
+          fmt::format("phase.{0}.warmup_steps = {1} is more than the {2} steps of phase.{0}.epochs = {3} "
+                      "with these data; lower it, or raise epochs",
                       phase, section.warmup_steps, steps, *section.epochs));
     steps_.push_back(steps);
     steps_per_epoch_.push_back(counted ? steps_of(1) : 0);

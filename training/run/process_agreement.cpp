@@ -77,28 +77,29 @@ std::string first_other_file(std::size_t process, const std::string& first, cons
     if (same == found.end())
       return fmt::format("process {} has no {} ({}), which process 0 has", process, name.second, name.first);
     if (same->second != content)
-      return fmt::format("process {} has something else in {} ({}) than process 0", process, name.second,
+      return fmt::format("process {} has other contents in {} ({}) than process 0", process, name.second,
                          name.first);
   }
   for (const auto& [name, content] : found)
     if (!expected.contains(name))
-      return fmt::format("process {} has {} ({}), which process 0 has not", process, name.second, name.first);
-  return fmt::format("process {} has the files in another order than process 0", process);
+      return fmt::format("process {} has {} ({}), which process 0 does not have", process, name.second,
+                         name.first);
+  return fmt::format("process {} lists the files in another order than process 0", process);
 }
 
 }  // namespace
 
 void require_same_recipe(Communicator& processes, const Recipe& recipe) {
   if (const auto other = find_difference(processes, to_toml(recipe)))
-    throw UsageError(
-        fmt::format("process {} was started with another recipe than process 0; give all the same{}",
-                    other->process, first_change(other->first(), other->theirs())));
+    throw UsageError(fmt::format(
+        "process {} was started with another recipe than process 0; give all processes the same{}",
+        other->process, first_change(other->first(), other->theirs())));
 }
 
 void require_same_command(Communicator& processes, const std::string& words) {
   if (const auto other = find_difference(processes, words))
     throw UsageError(
-        fmt::format("process {} was started with '{}', but process 0 with '{}'; give all the same",
+        fmt::format("process {} was started with '{}', but process 0 with '{}'; give all processes the same",
                     other->process, other->theirs(), other->first()));
 }
 
@@ -106,9 +107,9 @@ void require_same_processor(Communicator& processes, const std::string& backend,
                             const std::string& instruction_set) {
   // A process that falls back to the CPU because its GPU's driver is broken must not keep the others waiting.
   if (const auto other = find_difference(processes, backend))
-    throw UsageError(
-        fmt::format("process {} would train on {}, process 0 on {}; give all a GPU, or --device cpu",
-                    other->process, other->theirs(), other->first()));
+    throw UsageError(fmt::format(
+        "process {} would train on {}, process 0 on {}; give every process a GPU, or --device cpu",
+        other->process, other->theirs(), other->first()));
   // Sums over more lanes differ in the last bits, and norms and clipping would pass this on to the models.
   if (const auto other = find_difference(processes, instruction_set)) {
     const bool any_v3 = std::ranges::find(other->all, "v3") != other->all.end();
@@ -132,10 +133,10 @@ void require_same_files(Communicator& processes, const std::vector<GivenFile>& f
 
 void require_same_model(Communicator& processes, std::int64_t step, const std::string& hash) {
   if (const auto other = find_difference(processes, hash))
-    throw Error(fmt::format(
-        "at step {} process {} has another model than process 0, so that nothing is saved; look after "
-        "that machine's memory and libraries",
-        step, other->process));
+    throw Error(
+        fmt::format("at step {} process {} has another model than process 0, so nothing is saved; check that "
+                    "machine's memory and libraries",
+                    step, other->process));
 }
 
 }  // namespace comera

@@ -66,9 +66,9 @@ RunDirectory::RunDirectory(std::filesystem::path path, RunMode mode)
     storage::remove_left_overs_of_ended_in(milestones());
     resumes_ = holds_run();
     if (mode == RunMode::fresh && resumes_)
-      throw UsageError(
-          fmt::format("{}: holds a run already; choose another --output, or go on with it: --resume auto",
-                      path_.string()));
+      throw UsageError(fmt::format(
+          "{}: already holds a run; choose another --output, or continue the run with --resume auto",
+          path_.string()));
     if (!resumes_) refuse_files_of_others();
     own_checkpoints_ = !storage::is_taken(checkpoints());
   } catch (...) {
@@ -81,24 +81,24 @@ RunDirectory::RunDirectory(std::filesystem::path path, RunMode mode)
 // A run writes its recipe after creating its folder of checkpoints: a recipe alone belongs to the user.
 void RunDirectory::refuse_files_of_others() const {
   if (storage::is_taken(recipe()))
-    throw UsageError(fmt::format(
-        "{}: is no run's, but a run in this folder would write its own over it; move it, or choose "
-        "another --output",
-        recipe().string()));
+    throw UsageError(
+        fmt::format("{}: does not belong to a run, and a run in this folder would overwrite it; move it, or "
+                    "choose another --output",
+                    recipe().string()));
   if (storage::is_taken(checkpoints() / "latest"))
-    throw UsageError(fmt::format(
-        "{}: is no run's, since there is no checkpoint beside it, but a run would write over it; move it, or "
-        "choose another --output",
-        (checkpoints() / "latest").string()));
+    throw UsageError(
+        fmt::format("{}: does not belong to a run, since there is no checkpoint beside it, and a run would "
+                    "overwrite it; move it, or choose another --output",
+                    (checkpoints() / "latest").string()));
 }
 
 void RunDirectory::begin_anew() {
   resumes_ = false;
   if (storage::is_taken(metrics()) && !holds_metrics(metrics()))
-    throw UsageError(fmt::format(
-        "{}: holds no metrics of a run, and a run in this folder would write its own over it; move it, or "
-        "choose another --output",
-        metrics().string()));
+    throw UsageError(
+        fmt::format("{}: does not hold a run's metrics, and a run in this folder would overwrite it; move "
+                    "it, or choose another --output",
+                    metrics().string()));
   if (!storage::is_taken(recipe())) return;
   try {
     load_recipe(recipe());
@@ -109,10 +109,10 @@ void RunDirectory::begin_anew() {
 
 void RunDirectory::write_tokenizer(std::string_view bytes) const {
   if (!resumes_ && storage::is_taken(tokenizer()) && !holds(tokenizer(), bytes))
-    throw UsageError(fmt::format(
-        "{}: is another tokenizer than data.tokenizer, and a run in this folder would write over it; "
-        "move it, or choose another --output",
-        tokenizer().string()));
+    throw UsageError(
+        fmt::format("{}: differs from data.tokenizer, and a run in this folder would overwrite it; move it, "
+                    "or choose another --output",
+                    tokenizer().string()));
   storage::keep_file_durably(tokenizer(), bytes);
 }
 
@@ -153,10 +153,10 @@ void RunDirectory::lock() {
   lock_ = storage::FileDescriptor::open_own(file).release();
   if (!is_lock(lock_)) {
     ::close(lock_);
-    throw UsageError(fmt::format(
-        "{}: is not the lock of a run, which would be written over it; move it, or choose another "
-        "--output",
-        file.string()));
+    throw UsageError(
+        fmt::format("{}: is not a run's lock, and a run in this folder would overwrite it; move it, or "
+                    "choose another --output",
+                    file.string()));
   }
   if (flock(lock_, LOCK_EX | LOCK_NB) != 0) {
     const int code = errno;

@@ -45,7 +45,7 @@ std::string words_of(const TrainingOptions& options) {
 const std::string& checked_output(const Recipe& recipe) {
   if (recipe.run.output.empty())
     throw UsageError(
-        "run.output is missing: the folder for checkpoints and metrics; give --output FOLDER, or say it in "
+        "run.output (the folder for checkpoints and metrics) is missing; give --output FOLDER, or set it in "
         "the recipe");
   return recipe.run.output;
 }
@@ -54,8 +54,8 @@ const std::string& checked_tokenizer(const Recipe& recipe) {
   if (recipe.data.tokenizer.empty())
     throw UsageError(
         !recipe.task.name.empty()
-            ? "data.tokenizer is missing; give it with --set data.tokenizer=FILE or in the recipe, or take "
-              "that of an encoder with --from RUN"
+            ? "data.tokenizer is missing; give it with --set data.tokenizer=FILE or in the recipe, or use an "
+              "encoder's with --from RUN"
             : "data.tokenizer is missing; give it with --tokenizer FILE or in the recipe, or the files to "
               "train on with --input FOLDER");
   return recipe.data.tokenizer;
@@ -68,8 +68,8 @@ void require_micro_batches(const Recipe& recipe, const Communicator& host) {
         micro_batches < host.world_size())
       throw UsageError(
           fmt::format("phase.{0}.micro_batches_per_step = {1}, but the job has {2} processes, which share "
-                      "the micro-batches of a step: "
-                      "give it {2} or a multiple (and fewer {3}_per_micro_batch for as many {3} in a step)",
+                      "the micro-batches of a step: set it to {2} or a multiple (and lower "
+                      "{3}_per_micro_batch to keep the {3} per step)",
                       phase, micro_batches, host.world_size(), recipe.dlrm ? "examples" : "tokens"));
 }
 
@@ -98,7 +98,7 @@ Log open_log(Communicator& host, RunDirectory& directory) {
     log.reset(fdopen(storage::FileDescriptor::open_own(file).release(), "a"));
   } catch (const Error& error) {
     throw_error(
-        fmt::format("{}; is {} a folder that all processes see?", error.what(), directory.path().string()));
+        fmt::format("{}; can all processes see the folder {}?", error.what(), directory.path().string()));
   }
   COMERA_CHECK(log != nullptr, "{}: could not be opened as a log", file.string());
   std::setvbuf(log.get(), nullptr, _IOLBF, 0);
@@ -114,15 +114,14 @@ std::optional<FoundCheckpoint> find_checkpoint(Communicator& host, RunDirectory&
     const std::string folder = directory.checkpoints().string();
     if (const std::string why = found ? "" : why_checkpoints_are_missed(directory); !why.empty())
       throw Error(fmt::format(
-          "{} holds no checkpoint, but {}: mount or restore it, or begin another run with another "
-          "--output",
+          "{} holds no checkpoint, but {}: mount or restore it, or start another run with another --output",
           folder, why));
     if (!found && options.mode == RunMode::resume)
-      throw UsageError(
-          fmt::format("{} holds no checkpoint to resume from; --resume auto begins the run anew", folder));
+      throw UsageError(fmt::format(
+          "{} holds no checkpoint to resume from; start the run again with --resume auto", folder));
     if (!found) {
       directory.begin_anew();
-      log_to(options.output, "{} holds no checkpoint yet: the run begins anew\n", folder);
+      log_to(options.output, "{} holds no checkpoint yet: the run starts from the beginning\n", folder);
     }
     if (found) sign_saved_checkpoints(directory);
     if (found) say_not_used(*found, options.output);
@@ -177,10 +176,10 @@ std::string own_device(const std::string& device, Communicator& host) {
   if (host.local_processes() == 1) return device;
   if (device == "auto" && gpus == 0) return device;
   if (device != "auto" && device != "cuda")
-    throw UsageError(fmt::format(
-        "run.device = \"{}\" is one GPU, but {} processes of this job run on this machine: give \"cuda\", "
-        "and each takes the GPU of its number",
-        device, host.local_processes()));
+    throw UsageError(
+        fmt::format("run.device = \"{}\" is one GPU, but {} processes of this job run on this machine: set "
+                    "it to \"cuda\", and each process takes one",
+                    device, host.local_processes()));
   if (gpus > 0 && host.local_processes() > gpus)
     throw UsageError(fmt::format(
         "{} processes of this job run on this machine, which has {} GPUs: start as many processes as "
@@ -208,10 +207,10 @@ std::unique_ptr<Communicator> join_devices(Communicator& host, const Recipe& rec
                          computes_with(processor, recipe.precision.activations()));
   if (section.backend == DistributedBackend::nccl && !gpu)
     throw UsageError(
-        "distributed.backend = \"nccl\" sums the memory of GPUs, but this run is on the CPU; give \"mpi\"");
+        "distributed.backend = \"nccl\" needs GPUs, but this run is on the CPU; set it to \"mpi\"");
   if (section.backend == DistributedBackend::mpi && gpu && !host.alone())
     throw UsageError(
-        "distributed.backend = \"mpi\" sums the memory of CPUs, but this run is on a GPU; give \"nccl\"");
+        "distributed.backend = \"mpi\" needs the CPU, but this run is on a GPU; set it to \"nccl\"");
   if (section.backend != DistributedBackend::nccl && (!gpu || host.alone())) return nullptr;
   return start_nccl(host, device, patience_of(section));
 }
@@ -226,11 +225,11 @@ std::unique_ptr<EncoderTask> make_encoder_task(const RunSetup& setup, const Enco
     return task;
   }
   require_training_keys(recipe);
-  refuse_mask_probability(recipe.phases, "is for pretraining, and a task masks nothing");
+  refuse_mask_probability(recipe.phases, "is for pretraining; a task masks no tokens");
   if (recipe.run.evaluation_batches > 0)
     throw UsageError(
-        fmt::format("run.evaluation_batches = {} is for pretraining; a task's validation files are scored "
-                    "whole: leave it out",
+        fmt::format("run.evaluation_batches = {} is for pretraining; fine-tuning scores validation files "
+                    "completely: remove it",
                     recipe.run.evaluation_batches));
   std::int64_t length = 0;
   for (const PhaseSection& phase : recipe.phases) length = std::max(length, phase.length);

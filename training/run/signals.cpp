@@ -65,14 +65,16 @@ void watch() {
     first = Clock::now();
     received = number;
     if (silent) continue;
-    write_message(stderr, "\nstopping after this step; once more to stop at once\n");
+    write_message(stderr,
+                  "\n"
+                  "stopping after this step; repeat to stop at once\n");
   }
 }
 
 }  // namespace
 
 StopSignals::StopSignals() {
-  COMERA_CHECK(!exists, "signals are waited for already");
+  COMERA_CHECK(!exists, "signals are already handled");
   received = 0;
   begun = ending = silent = false;
   takes_hangup = !is_ignored(SIGHUP);

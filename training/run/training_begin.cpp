@@ -79,7 +79,7 @@ void TrainingRun::say_place() const {
   if (setup_.recipe.run.threads == 0 && 2 * host.own_cpus() * host.local_processes() <= here)
     setup_.log_line(
         fmt::format("its machine has {} CPUs and {} processes: mpirun --bind-to none, or --map-by slot:PE=N, "
-                    "gives each more",
+                    "gives each process more",
                     here, host.local_processes()));
 }
 

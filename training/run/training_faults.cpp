@@ -14,7 +14,7 @@ namespace comera {
 void TrainingRun::save() {
   const std::string broken = on_first(job_.host(), [this] { return nonfinite_numbers(*engine_); });
   if (!broken.empty())
-    refuse_nonfinite(fmt::format("the updates up to step {} have left {} with numbers that are not finite",
+    refuse_nonfinite(fmt::format("the updates up to step {} have left {} with values that are not finite",
                                  state_.step, broken));
   checkpoints_.save(state_.step, engine_->model().parameters(),
                     [this](CheckpointWriter& writer) { write(writer); });
@@ -34,7 +34,7 @@ void TrainingRun::skip_step(const data::LoaderPosition& before) {
   const std::int64_t step = state_.step + 1;
   if (const std::string broken = nonfinite_parameter(engine_->model().parameters()); !broken.empty())
     refuse_nonfinite(
-        fmt::format("step {} was not finite, for {} already holds numbers that are not", step, broken));
+        fmt::format("step {} was not finite, because {} already holds values that are not", step, broken));
   const std::string first = first_nonfinite(*engine_);
   if (state_.skipped_in_a_row == 0) state_.first_nonfinite = first;
   if (state_.skipped_in_a_row + 1 >= setup_.recipe.optim.max_consecutive_skips) stop_on_nonfinite(before);
@@ -43,8 +43,7 @@ void TrainingRun::skip_step(const data::LoaderPosition& before) {
   const Json skipped = {{"first", first}, {"in_a_row", state_.skipped_in_a_row}, {"total", state_.skipped}};
   write_metrics(step, {{"skipped", skipped}});
   log_line(
-      fmt::format("warning: step {} was not finite, first in {}; it is skipped and changes nothing: {} in a "
-                  "row, {} in all",
+      fmt::format("warning: step {} was not finite, first in {}, and was skipped: {} in a row, {} in all",
                   step, first, state_.skipped_in_a_row, state_.skipped));
 }
 
@@ -54,14 +53,14 @@ void TrainingRun::stop_on_nonfinite(const data::LoaderPosition& before) {
   const std::string what =
       begin == end
           ? fmt::format("step {} was not finite, first in {}; the model before that step", end, first)
-          : fmt::format("steps {} to {} were not finite, first in {}; the model, which they did not change,",
-                        begin, end, first);
+          : fmt::format("steps {} to {} were not finite, first in {}; the unchanged model", begin, end,
+                        first);
   if (begin == end) state_.first_nonfinite.clear();  // the checkpoint is from before the step
   phase_->loader->seek(before);
   if (!checkpoints_.has(state_.step)) save();
   throw_error(fmt::format(
-      "{} is saved in {}: go on with a lower {} or optim.clip_norm and --resume auto, and if that fails too, "
-      "remove the checkpoints from step {} on first, because the model had gone wrong earlier",
+      "{} is saved in {}: continue with a lower {} or optim.clip_norm and --resume auto; if that fails too, "
+      "first remove the checkpoints from step {} on, because the model had gone wrong earlier",
       what, checkpoints_.last().string(), rate_key(), begin - 1));
 }
 
@@ -71,9 +70,9 @@ void TrainingRun::refuse_nonfinite(const std::string& reason) {
   save_aside(aside);
   const std::string instead =
       checkpoints_.any()
-          ? fmt::format("{}: go on from it with a lower {} and --resume auto", checkpoints_.last_text(),
+          ? fmt::format("{}: continue from it with a lower {} and --resume auto", checkpoints_.last_text(),
                         rate_key())
-          : fmt::format("and no checkpoint has been saved before: begin again with a lower {}", rate_key());
+          : fmt::format("and no checkpoint was saved before: start again with a lower {}", rate_key());
   throw_error(fmt::format("{}; the model is kept as {}, {}", reason, aside.string(), instead));
 }
 
@@ -88,9 +87,10 @@ void TrainingRun::refuse_collapsed(const std::string& what) {
   }
   std::string advice = divergence(engine_->model().parameters(), section().learning_rate.gates, rate_key());
   if (advice.empty()) advice = ranks_.advice();
-  const std::string then = checkpoints_.any() && !checkpoints_.has(state_.step)
-                               ? fmt::format("go on from {} with --resume auto", checkpoints_.last().string())
-                               : std::string("begin again");
+  const std::string then =
+      checkpoints_.any() && !checkpoints_.has(state_.step)
+          ? fmt::format("continue from {} with --resume auto", checkpoints_.last().string())
+          : std::string("begin again");
   throw_error(fmt::format("{} {}{}; {} and {}", what, setup_.form->disconnected(), kept, advice, then));
 }
 

@@ -85,8 +85,8 @@ std::string StepEngine::does_not_fit(const PackLayout& micro_batches, const Aren
   const auto in_use = [&](MemoryKind kind) { return mebibytes(allocator().use(kind).current); };
   std::size_t available = allocator().available();
   const std::string needs = fmt::format(
-      "out of memory: {} needs {:.1f} MiB ({:.1f} kept for backward, {:.1f} scratch), {:.1f} are left beside "
-      "parameters {:.1f}, gradients {:.1f}, optimizer {:.1f} MiB; ",
+      "out of memory: {} needs {:.1f} MiB ({:.1f} kept for backward, {:.1f} scratch), {:.1f} MiB are free "
+      "beside parameters {:.1f}, gradients {:.1f}, optimizer {:.1f} MiB; ",
       micro_batches.text(), mebibytes(plan.total), mebibytes(plan.saved), mebibytes(plan.scratch),
       mebibytes(available), in_use(MemoryKind::parameters), in_use(MemoryKind::gradients),
       in_use(MemoryKind::optimizer));

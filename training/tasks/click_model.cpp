@@ -13,8 +13,8 @@ namespace {
 
 Recipe of_click_model(Recipe recipe, const std::filesystem::path& checkpoint) {
   if (!recipe.dlrm)
-    throw UsageError(fmt::format("{}: holds an encoder; comera eval, predict and embed are for those",
-                                 checkpoint.string()));
+    throw UsageError(
+        fmt::format("{}: holds an encoder; use comera eval, predict or embed", checkpoint.string()));
   return recipe;
 }
 
@@ -24,8 +24,7 @@ std::filesystem::path encoding_beside(const std::filesystem::path& checkpoint) {
   for (const std::filesystem::path& place : {folder, folder.parent_path()})
     if (storage::exists(place / data::click_encoding_file)) return place / data::click_encoding_file;
   throw UsageError(
-      fmt::format("{}: there is no {} in its run's directory; give that of the data it was trained on: "
-                  "--encoding FILE",
+      fmt::format("{}: its run's folder has no {}; give the encoding of its training data: --encoding FILE",
                   checkpoint.string(), data::click_encoding_file));
 }
 
@@ -48,22 +47,21 @@ data::ClickLoaderOptions LoadedClickModel::micro_batches(std::int64_t examples) 
 }
 
 void LoadedClickModel::require_same_encoding(const std::string& fingerprint, const std::string& of) const {
-  COMERA_CHECK(
-      fingerprint == encoding,
-      "{} was encoded otherwise than what {} was trained on: make it with that encoding (comera clicks "
-      "data --encoding FILE; a run's folder has it as encoding.h5)",
-      of, trained.checkpoint.string());
+  COMERA_CHECK(fingerprint == encoding,
+               "{} has another encoding than the training data of {}: make it with that encoding (comera "
+               "clicks data --encoding FILE; a run's folder has it as encoding.h5)",
+               of, trained.checkpoint.string());
 }
 
 data::ClickEncoding LoadedClickModel::load_encoding(const std::filesystem::path& given) const {
   if (encoding.starts_with("synthetic"))
-    throw UsageError(fmt::format("{}: was trained on synthetic clicks, whose ids are those of no log",
+    throw UsageError(fmt::format("{}: was trained on synthetic clicks, whose ids match no log",
                                  trained.checkpoint.string()));
   const std::filesystem::path file = given.empty() ? encoding_beside(trained.checkpoint) : given;
   data::ClickEncoding found = data::ClickEncoding::load(file);
   COMERA_CHECK(found.fingerprint() == encoding,
-               "{}: is not the encoding of the data that {} was trained on, which lies beside their shards; "
-               "give that one: --encoding FILE",
+               "{}: is not the encoding of {}'s training data; give encoding.h5 from the folder of its "
+               "shards: --encoding FILE",
                file.string(), trained.checkpoint.string());
   return found;
 }

@@ -31,16 +31,16 @@ ClickTask::ClickTask(const DataSection& data)
       order_(data.order) {
   if (data.validation.empty()) return;
   held_out_ = std::make_unique<data::ClickShardSet>(data.validation, "validation");
-  COMERA_CHECK(held_out_->info().encoding == train_.info().encoding,
-               "{} was encoded otherwise than {}: make both with the same encoding (comera clicks data "
-               "--encoding FILE)",
-               data.validation, data.train);
+  COMERA_CHECK(
+      held_out_->info().encoding == train_.info().encoding,
+      "{} and {} have different encodings: make both with the same one (comera clicks data --encoding FILE)",
+      data.validation, data.train);
 }
 
 void ClickTask::require_same_encoding(const CheckpointReader& checkpoint) const {
   if (checkpoint.text("/data", "encoding") != train_.info().encoding)
     throw UsageError(
-        fmt::format("{} was encoded otherwise than what {} was trained on, so that the same ids mean other "
+        fmt::format("{} has another encoding than the training data of {}, so the same ids mean other "
                     "values: make it with that encoding (comera clicks data --encoding FILE)",
                     folder_, checkpoint.path().string()));
 }
@@ -71,13 +71,12 @@ void ClickTask::write_encoding(const RunDirectory& directory) const {
   if (!storage::exists(from)) return;  // who made the shards has not said how
   const data::ClickEncoding encoding = data::ClickEncoding::load(from);
   COMERA_CHECK(encoding.fingerprint() == train_.info().encoding,
-               "{} is not what the shards beside it were made with: make them again from the logs",
-               from.string());
+               "{} does not match the shards beside it: make them again from the logs", from.string());
   if (storage::exists(to)) {
     if (data::ClickEncoding::load(to).fingerprint() == encoding.fingerprint()) return;
     throw UsageError(
-        fmt::format("{}: is another encoding than that of data.train, and a run in this folder would write "
-                    "over it; move it, or choose another --output",
+        fmt::format("{}: differs from the encoding of data.train, and a run in this folder would overwrite "
+                    "it; move it, or choose another --output",
                     to.string()));
   }
   encoding.save(to);

@@ -82,10 +82,10 @@ GlueResult read_result(const std::filesystem::path& run) {
     result.data = json.value("data", "");
     result.recipe = parse_stored_recipe(json.at("recipe").get<std::string>(), file.string());
   } catch (const nlohmann::json::exception&) {
-    throw Error(fmt::format("{}: is damaged; remove it, and the run is scored again", file.string()));
+    throw Error(fmt::format("{}: is damaged; remove it to have the run scored again", file.string()));
   }
   COMERA_CHECK(result.numbers.size() == data::glue_numbers(result.task).size(),
-               "{}: is damaged; remove it, and the run is scored again", file.string());
+               "{}: is damaged; remove it to have the run scored again", file.string());
   return result;
 }
 
@@ -102,7 +102,7 @@ void require_settings(const std::filesystem::path& run, const GlueResult& result
                       const std::string& data) {
   if (!result.data.empty() && result.data != data)
     throw UsageError(fmt::format(
-        "{}: is the result of other data than {} now has; give the same files, or another --output",
+        "{}: is the result of other data than {} holds now; give the same files, or another --output",
         run.string(), recipe.task.folder));
   for (const RecipeChange& change : recipe_changes(result.recipe, recipe))
     if (!is_of_place(change.key))
@@ -174,7 +174,7 @@ std::string GlueTable::text() const {
                         value, 24 + wide, results.size(), settings_of(*results.front()));
   }
   if (const auto mean = average())
-    text += fmt::format("average {:.1f} over {} tasks{}; a task with two numbers counts by their mean\n",
+    text += fmt::format("average {:.1f} over {} tasks{}; a task with two scores counts with their mean\n",
                         100 * *mean, std::ranges::count_if(tasks(), data::counts_in_average),
                         std::ranges::count(tasks(), "wnli") > 0 ? " (WNLI is left out)" : "");
   for (const auto& [task, reason] : left_out_) text += fmt::format("left out: {}, {}\n", task, reason);

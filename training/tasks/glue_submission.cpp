@@ -38,7 +38,7 @@ std::int64_t write_submission(const LoadedModel& model, const data::GlueTest& te
       samples_for(config, test.task, examples, length),
       data::capacity_for(std::max(micro_batch, length), length, 0, config.vocabulary),
       [&](std::int64_t sample, std::span<const double> values) {
-        COMERA_CHECK(all_finite(values), "{}: what the model says of line {} is not finite",
+        COMERA_CHECK(all_finite(values), "{}: the model's output for line {} is not finite",
                      test.file.string(), examples.line(sample));
         const std::int64_t row = examples.line(sample) - 1 - header;
         COMERA_CHECK(row >= 0 && row < rows, "{}: changed while it was read", test.file.string());

@@ -21,9 +21,9 @@ std::unique_ptr<data::SequenceSet> open(const std::string& folder, const char* s
                                         const EncoderConfig& config) {
   auto set = data::open_sequences(folder, split, tokenizer, data.targets);
   set->check_types(static_cast<std::int32_t>(config.types));
-  COMERA_CHECK(set->has_targets(), "{}: there is nothing to predict in it: {}; give other data", folder,
+  COMERA_CHECK(set->has_targets(), "{}: has nothing to predict: {}; give other data", folder,
                set->masked() ? "no row of its files has a target in masked_lm_positions"
-                             : "it holds no pieces but unknown and special ones");
+                             : "it holds only unknown and special pieces");
   return set;
 }
 
@@ -46,7 +46,7 @@ MaskedLanguageTask::MaskedLanguageTask(const DataSection& data, const data::Toke
   }
   if (words_ && train_ && train_->masked())
     throw UsageError(fmt::format(
-        "data.whole_word_masking cannot be had with the targets of {}; set data.targets to \"dynamic\"",
+        "data.whole_word_masking does not work with the targets of {}; set data.targets to \"dynamic\"",
         source()));
   open_held_out(tokenizer, config);
 }
@@ -55,7 +55,7 @@ void MaskedLanguageTask::open_held_out(const data::Tokenizer& tokenizer, const E
   const auto add = [&](const std::string& folder, const std::string& name, double weight) {
     auto set = open(folder, "validation", tokenizer, data_, config);
     COMERA_CHECK(std::ranges::find(trained_on_, set->fingerprint()) == trained_on_.end(),
-                 "{}: the held-out data are the training data; give data.validation others", folder);
+                 "{}: the held-out data equal the training data; set data.validation to other data", folder);
     held_out_.push_back({folder, std::move(set), name, weight});
   };
   if (!data_.validation.empty()) return add(data_.validation, "", 0);
@@ -73,7 +73,7 @@ std::string MaskedLanguageTask::source() const {
 
 void MaskedLanguageTask::require_masks_to_draw(const std::vector<PhaseSection>& phases) const {
   if (train_ && train_->masked())
-    refuse_mask_probability(phases, fmt::format("changes nothing, for {} has targets of its own", source()));
+    refuse_mask_probability(phases, fmt::format("has no effect, since {} has its own targets", source()));
 }
 
 std::string MaskedLanguageTask::held_out_fingerprint() const {
@@ -216,13 +216,11 @@ std::string MaskedLanguageTask::advice(const Evaluation& e, double done) const {
   const bool stays = baselines.targets > 0 && e.loss >= baselines.unigram - plateau;
   if (done < 0.5 || !std::isfinite(e.loss) || !stays) return {};
   return fmt::format(
-      "after {:.0f} % of the steps the model knows little more than how often each token occurs, and may "
-      "stay "
-      "there: {}halve the learning rates, or let comera pretrain --find-rate find them",
+      "after {:.0f} % of the steps the loss is close to the unigram baseline and may stay there: {}halve the "
+      "learning rates, or find better ones with comera pretrain --find-rate",
       100 * done,
       learned_positions_
-          ? "begin anew with model.positions = \"relative\", with which models leave that loss "
-            "early, or "
+          ? "start again with model.positions = \"relative\", which passes that loss early, or "
           : "");
 }
 

@@ -22,8 +22,8 @@ std::unique_ptr<Trainable> EncoderForm::make(Allocator& allocator, bool gradient
 std::int64_t EncoderForm::dense_parameters() const { return comera::dense_parameters(config_); }
 
 std::string EncoderForm::disconnected() const {
-  return "an encoder in which no token sees another any more: the values or the output of every attention "
-         "have been pruned away";
+  return "an encoder without attention: the values or the output of every attention layer have been pruned "
+         "away";
 }
 
 void DlrmForm::follow(const Recipe& recipe) {
@@ -37,7 +37,7 @@ std::unique_ptr<Trainable> DlrmForm::make(Allocator& allocator, bool gradients) 
 }
 
 std::string DlrmForm::disconnected() const {
-  return "a click model that answers the same to everything: one of its top layers has been pruned away";
+  return "a click model with a constant output: one of its top layers has been pruned away";
 }
 
 }  // namespace comera

@@ -44,16 +44,15 @@ bool has_spaces_around(const std::string& label) {
 // Checks the classes that a recipe names, if any.
 void check_labels(const std::vector<std::string>& labels) {
   if (labels.size() == 1)
-    throw UsageError(fmt::format(
-        "task.labels has '{}' alone; give at least two classes, since there is nothing to learn about one",
-        labels[0]));
+    throw UsageError(fmt::format("task.labels has only '{}'; give at least two classes", labels[0]));
   for (std::size_t i = 0; i < labels.size(); ++i) {
     if (labels[i].empty())
-      throw UsageError("task.labels has an empty label, which no example can have; leave it out");
+      throw UsageError("task.labels has an empty label, which no example can have; remove it");
     if (has_spaces_around(labels[i]))
-      throw UsageError(fmt::format(
-          "task.labels has '{}' with a space around it, but labels in files are read without; leave it out",
-          labels[i]));
+      throw UsageError(
+          fmt::format("task.labels has '{}' with a space around it, but labels are read from files without; "
+                      "remove the space",
+                      labels[i]));
     if (std::find(labels.begin(), labels.begin() + static_cast<std::ptrdiff_t>(i), labels[i]) !=
         labels.begin() + static_cast<std::ptrdiff_t>(i))
       throw UsageError(fmt::format("task.labels has '{}' twice; name each class once", labels[i]));
@@ -69,8 +68,8 @@ void check_answers(const data::Task& task, const data::Examples& examples) {
   for (std::int64_t i = 1; i < examples.count(); ++i)
     if (answer(i) != answer(0)) return;
   throw Error(
-      fmt::format("{}: all {} examples have the same {}: there is nothing to learn from them; give "
-                  "other files, or another task.label",
+      fmt::format("{}: all {} examples have the same {}, so there is nothing to learn; give other files, or "
+                  "another task.label",
                   fmt::join(files_of(task.train), ", "), examples.count(),
                   task.kind == data::TaskKind::classification
                       ? fmt::format("label '{}'", task.labels[static_cast<std::size_t>(answer(0))])
@@ -88,8 +87,7 @@ data::Task task_of(const TaskSection& section, TaskUse use) {
   const bool trains = use == TaskUse::training;
   data::Task task;
   const auto glue = data::glue_tasks();
-  if (section.name.empty())
-    missing("task.name", "the name of a GLUE task, or any name for files of your own");
+  if (section.name.empty()) missing("task.name", "the name of a GLUE task, or any name for your own files");
   if (std::ranges::find(glue, section.name) != glue.end()) {
     if (trains && section.folder.empty() && (section.train.empty() || section.validation.empty()))
       missing("task.folder", "the folder with the GLUE task's TSV files");
@@ -97,9 +95,8 @@ data::Task task_of(const TaskSection& section, TaskUse use) {
   } else {
     if (!section.folder.empty())
       throw UsageError(
-          fmt::format("task.folder is for the files of a GLUE task (files of your own: task.train and "
-                      "task.validation), and "
-                      "task.name = \"{}\" is no GLUE task{}",
+          fmt::format("task.folder is for GLUE tasks, but task.name = \"{}\" is not a GLUE task{}; for your "
+                      "own files set task.train and task.validation",
                       section.name, suggestion(section.name, glue)));
     if (trains && section.text.empty()) missing("task.text", "the one or two columns with text");
     if (trains && section.label.empty()) missing("task.label", "the column with the label or score");
@@ -120,11 +117,11 @@ data::Task task_of(const TaskSection& section, TaskUse use) {
   if (task.text.size() > 2)
     throw UsageError(fmt::format("task.text names {} columns; give one or two", task.text.size()));
   if (task.kind == data::TaskKind::regression && !task.labels.empty())
-    throw UsageError("task.labels names classes, but task.kind is \"regression\"; leave one of them out");
+    throw UsageError("task.labels names classes, but task.kind is \"regression\"; remove one of them");
   check_labels(section.labels);
   const bool of_regression = data::is_of_regression(task.metric);
   if (of_regression != (task.kind == data::TaskKind::regression))
-    throw UsageError(fmt::format("task.metric = \"{}\" does not belong to a {}", data::name_of(task.metric),
+    throw UsageError(fmt::format("task.metric = \"{}\" does not fit a {}", data::name_of(task.metric),
                                  of_regression ? "classification" : "regression"));
   return task;
 }

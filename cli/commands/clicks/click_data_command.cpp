@@ -58,7 +58,7 @@ void check_logs(const ClickDataOptions& options) {
           fmt::format("{}: is a folder; name the logs in it, in the order of time", log.string()));
     if (!std::filesystem::is_regular_file(log))
       throw UsageError(fmt::format(
-          "{}: is no regular file, and a log is read more than once; write it into a file", log.string()));
+          "{}: is not a regular file, but logs are read more than once; write it into a file", log.string()));
   }
 }
 
@@ -77,8 +77,9 @@ std::vector<std::int64_t> heights_of_tables(const ClickDataOptions& options, dat
   const std::size_t tables = data::columns_of(format).categories.size();
   if (options.heights.size() == 1) return std::vector<std::int64_t>(tables, options.heights.front());
   if (options.heights.size() != tables)
-    throw UsageError(fmt::format("--heights has {} numbers; a log of {} has {} tables: give as many, or one",
-                                 options.heights.size(), data::name_of(format), tables));
+    throw UsageError(
+        fmt::format("--heights has {} numbers; a log of {} has {} tables: give one number, or one per table",
+                    options.heights.size(), data::name_of(format), tables));
   return options.heights;
 }
 
@@ -114,7 +115,7 @@ void print_counts(const data::ClickBuildCounts& counts) {
 std::string described(const ClickDataOptions& options, const data::ClickEncoding& encoding) {
   if (!options.encoding.empty()) return fmt::format("ids are those of {}", options.encoding.string());
   if (!encoding.has_vocabulary()) return "ids are hashes of the values";
-  return fmt::format("a row for each value that came at least {} in training, and one for all others",
+  return fmt::format("a row for each value that occurs at least {} in training, and one for all others",
                      options.threshold == 1 ? "once" : fmt::format("{} times", options.threshold));
 }
 
@@ -129,7 +130,7 @@ void make_click_data(const ClickDataOptions& options) {
     encoding = data::ClickEncoding::hashed(format, heights_of_tables(options, format));
   if (!encoding && options.held_out == 1)
     throw UsageError(
-        "--held-out 1 leaves no rows to learn a vocabulary of; give the --encoding of earlier rows, or "
+        "--held-out 1 leaves no rows to build a vocabulary from; give the --encoding of earlier rows, or "
         "--heights");
   // Missing labels or another header must fail now, not after the earlier logs have been read.
   for (const std::filesystem::path& log : options.logs) data::ClickLog(log, format);
@@ -166,51 +167,48 @@ const CLI::Validator share(
 
 void add_click_data_command(CLI::App& clicks) {
   auto options = std::make_shared<ClickDataOptions>();
-  CLI::App* command = clicks.add_subcommand("data", "Encode logs of clicks into HDF5 shards, split by time");
-  command->add_option("logs", options->logs, "Logs in the order of time, plain or .gz")
+  CLI::App* command = clicks.add_subcommand("data", "Encode click logs as HDF5 shards, split by time");
+  command->add_option("logs", options->logs, "Logs in order of time, plain or .gz")
       ->required()
       ->type_name("LOG");
   command
       ->add_option("--format", options->format,
-                   "What the logs are (default: told by the first row of the first): criteo has tabs, avazu "
-                   "commas between fields")
+                   "Format of the logs: criteo separates fields by tabs, avazu by commas (default: detected)")
       ->check(CLI::IsMember({"criteo", "avazu"}));
-  command->add_option("--output", options->output, "Folder for the shards and the encoding")
+  command->add_option("--output", options->output, "Write the shards and the encoding to this folder")
       ->required()
       ->type_name("DIR");
-  CLI::Option* threshold =
-      command
-          ->add_option("--threshold", options->threshold,
-                       "A value of a category has a row of its own in the category's table if it comes this "
-                       "often in the training rows; all others share one")
-          ->check(positive_number)
-          ->capture_default_str();
-  CLI::Option* heights =
-      command
-          ->add_option("--heights", options->heights,
-                       "Hash the values into tables of so many rows instead: one number for all tables, or "
-                       "one for each, separated by commas")
-          ->excludes(threshold)
-          ->delimiter(',')
-          ->allow_extra_args(false)
-          ->check(whole_number(false, std::numeric_limits<std::int32_t>::max()))
-          ->type_name("ROWS,...");
+  CLI::Option* threshold = command
+                               ->add_option("--threshold", options->threshold,
+                                            "Give a category value a row in its table if the training rows "
+                                            "have it at least this often; rarer values share one row")
+                               ->check(positive_number)
+                               ->capture_default_str();
+  CLI::Option* heights = command
+                             ->add_option("--heights", options->heights,
+                                          "Hash values into tables of this many rows instead; give one "
+                                          "number for all tables, or one per table")
+                             ->excludes(threshold)
+                             ->delimiter(',')
+                             ->allow_extra_args(false)
+                             ->check(whole_number(false, std::numeric_limits<std::int32_t>::max()))
+                             ->type_name("ROWS,...");
   command
       ->add_option("--encoding", options->encoding,
-                   "Take the ids of an earlier call, which lie in its output folder: for later logs that a "
-                   "model of the earlier ones is to be tested on, with --held-out 1")
+                   "Reuse the ids of an earlier call (encoding.h5 in its output folder), for instance to "
+                   "test a model on later logs with --held-out 1")
       ->excludes(threshold)
       ->excludes(heights)
       ->type_name("FILE");
   command
       ->add_option("--held-out", options->held_out,
-                   "Share of the rows kept for validation: the last ones. 0: none, 1: all")
+                   "Keep this share of the rows for validation, the last ones; 0: none, 1: all")
       ->check(share)
       ->capture_default_str();
-  command->add_option("--rows-per-shard", options->rows_per_shard, "Begin a new shard after this many")
+  command->add_option("--rows-per-shard", options->rows_per_shard, "Start a new shard after this many")
       ->check(positive_number)
       ->capture_default_str();
-  command->add_flag("--overwrite", options->overwrite, "Replace the shards of the output folder");
+  command->add_flag("--overwrite", options->overwrite, "Replace the shards in the output folder");
   command->footer(
       "Examples:\n"
       "  comera clicks data criteo/train.txt --output criteo-shards\n"

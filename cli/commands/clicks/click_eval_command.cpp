@@ -47,22 +47,22 @@ void evaluate(const ClickEvalOptions& options) {
 void add_click_eval_command(CLI::App& clicks) {
   auto options = std::make_shared<ClickEvalOptions>();
   CLI::App* command = clicks.add_subcommand("eval", "Score a trained click model on encoded examples");
-  command
-      ->add_option("model", options->model, "A run's directory, of which best.h5 is taken, or a checkpoint")
+  command->add_option("model", options->model, "A checkpoint, or a run's folder (its best.h5)")
       ->required()
       ->type_name("MODEL");
   command
-      ->add_option(
-          "--data", options->data,
-          "Folder of shards whose validation split is scored, instead of data.validation of its recipe")
+      ->add_option("--data", options->data,
+                   "Score the validation split of these shards instead of the recipe's data.validation")
       ->type_name("DIR");
   command->add_flag("--train", options->train, "Score the training split instead");
-  command->add_option("--batch-size", options->examples, "Examples that are computed together")
+  command->add_option("--batch-size", options->examples, "Compute this many examples at a time")
       ->check(positive_number)
       ->capture_default_str();
   add_device_option(*command, options->device);
-  command->add_flag("--json", options->json, "Print one JSON object");
-  command->footer("Example: comera clicks eval runs/clicks --data tomorrow");
+  command->add_flag("--json", options->json, "Print the scores as one JSON object");
+  command->footer(
+      "Examples:\n"
+      "  comera clicks eval runs/clicks --data tomorrow");
   command->callback([options] { evaluate(*options); });
 }
 

@@ -178,34 +178,32 @@ void predict_clicks(const ClickPredictOptions& options) {
 
 void add_click_predict_command(CLI::App& clicks) {
   auto options = std::make_shared<ClickPredictOptions>();
-  CLI::App* command =
-      clicks.add_subcommand("predict", "The probability of a click for each row of logs, by a trained model");
-  command
-      ->add_option("model", options->model, "A run's directory, of which best.h5 is taken, or a checkpoint")
+  CLI::App* command = clicks.add_subcommand("predict", "Predict the click probability of each row of a log");
+  command->add_option("model", options->model, "A checkpoint, or a run's folder (its best.h5)")
       ->required()
       ->type_name("MODEL");
   command
       ->add_option("logs", options->logs,
-                   "Logs like those that it was trained on, plain or .gz, with labels or without")
+                   "Logs in the format of the training data, plain or .gz, with or without labels")
       ->required()
       ->type_name("LOG");
   command
       ->add_option("--encoding", options->encoding,
-                   "What encoded the data it was trained on, where that is not encoding.h5 in its run's "
-                   "directory")
+                   "Encoding of the training data, if it is not encoding.h5 in the run's folder")
       ->type_name("FILE");
-  add_output_options(*command, options->output, "FILE.jsonl, instead of printing", false);
-  command->add_flag("--score", options->score,
-                    "Also print AUC, log loss and accuracy, of logs with labels; it takes up to 32 bytes of "
-                    "memory a row");
-  command->add_option("--batch-size", options->examples, "Examples that are computed together")
+  add_output_options(*command, options->output, "Write to this .jsonl file instead of printing", false);
+  command->add_flag(
+      "--score", options->score,
+      "Also print AUC, log loss and accuracy of labelled logs (needs up to 32 bytes of memory per row)");
+  command->add_option("--batch-size", options->examples, "Compute this many examples at a time")
       ->check(positive_number)
       ->capture_default_str();
   add_device_option(*command, options->device);
   command->footer(
-      "Example: comera clicks predict runs/clicks test.txt --output predictions.jsonl\n"
-      "A line is {\"line\":1,\"probability\":0.25}, of several logs also with \"log\", for each row in the "
-      "order of the logs. Rows that are not whole are left out and reported.");
+      "Examples:\n"
+      "  comera clicks predict runs/clicks test.txt --output predictions.jsonl\n"
+      "Each row gives one line, {\"line\":1,\"probability\":0.25}, with \"log\" added for several logs. "
+      "Incomplete rows are skipped and reported.");
   command->callback([options] { predict_clicks(*options); });
 }
 

@@ -91,8 +91,7 @@ Split write_split(const data::SyntheticClicks& clicks, const data::ClickShardInf
 
 void make_synthetic_clicks(const ClickSyntheticOptions& options) {
   if (options.shape_rank > 0 && options.rows_of_tables != "tensor_train")
-    throw UsageError(
-        "--shape-rank cuts the ids of tensor-train tables; add --tables tensor_train, or leave it out");
+    throw UsageError("--shape-rank is for tensor-train tables; add --tables tensor_train, or omit it");
   check_shard_folder(options.output, options.overwrite);
   const data::SyntheticClicksOptions wanted = planted(options);
   const data::SyntheticClicks clicks(wanted);
@@ -115,8 +114,8 @@ void make_synthetic_clicks(const ClickSyntheticOptions& options) {
   print_out("validation        {} rows, {:.2f} % clicks\n", options.held_out, 100 * rate);
   const bool both = rate > 0 && rate < 1;
   print_out(
-      "the known model itself has a log loss of {:.4f} on the validation rows{}, below which no learner "
-      "comes on average\n",
+      "the known model has a log loss of {:.4f} on the validation rows{}; no trained model is better on "
+      "average\n",
       floor,
       both ? fmt::format(" ({:.4f} of guessing the click rate)",
                          floor / data::click_entropy(std::log(rate / (1 - rate))))
@@ -129,15 +128,17 @@ void make_synthetic_clicks(const ClickSyntheticOptions& options) {
 void add_click_synthetic_command(CLI::App& clicks) {
   auto options = std::make_shared<ClickSyntheticOptions>();
   CLI::App* command = clicks.add_subcommand(
-      "synthetic", "Draw clicks from a known model into shards, to try things out without a log");
-  command->add_option("--output", options->output, "Folder for the shards")->required()->type_name("DIR");
-  command->add_option("--rows", options->rows, "Examples to train on")
+      "synthetic", "Generate shards of clicks from a known model, to try out training without a log");
+  command->add_option("--output", options->output, "Write the shards to this folder")
+      ->required()
+      ->type_name("DIR");
+  command->add_option("--rows", options->rows, "Number of training examples")
       ->check(positive_number)
       ->capture_default_str();
-  command->add_option("--held-out-rows", options->held_out, "Examples for validation")
+  command->add_option("--held-out-rows", options->held_out, "Number of validation examples")
       ->check(positive_number)
       ->capture_default_str();
-  command->add_option("--heights", options->clicks.heights, "Rows of each table, separated by commas")
+  command->add_option("--heights", options->clicks.heights, "Rows of each table")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(positive_number)
@@ -145,31 +146,27 @@ void add_click_synthetic_command(CLI::App& clicks) {
       ->type_name("ROWS,...");
   command
       ->add_option("--exponent", options->clicks.exponent,
-                   "Of Zipf's law, which the ids of each table follow; 0: all are equally frequent")
+                   "Draw ids by Zipf's law with this exponent; 0: uniformly")
       ->check(CLI::Range(0.0, 10.0))
       ->capture_default_str();
-  command
-      ->add_option("--tables", options->rows_of_tables,
-                   "What the tables of the known model are like: full_rank, low_rank or tensor_train")
+  command->add_option("--tables", options->rows_of_tables, "Structure of the known model's tables")
       ->check(CLI::IsMember({"full_rank", "low_rank", "tensor_train"}))
       ->capture_default_str();
-  command->add_option("--rank", options->clicks.rank, "Of low_rank and tensor_train tables")
+  command->add_option("--rank", options->clicks.rank, "Rank of low_rank and tensor_train tables")
       ->check(positive_number)
       ->capture_default_str();
   command
-      ->add_option(
-          "--shape-rank", options->shape_rank,
-          "Of tensor_train tables: cut ids into digits where a model with tables of these ranks cuts them; "
-          "0: digits of one size")
+      ->add_option("--shape-rank", options->shape_rank,
+                   "Use the modes that a model with this rank gives tensor_train tables; 0: equal modes")
       ->check(number_from_0)
       ->capture_default_str();
-  command->add_option("--seed", options->clicks.seed, "Of the known model and of all examples")
+  command->add_option("--seed", options->clicks.seed, "Random seed of the known model and of all examples")
       ->capture_default_str();
-  command->add_flag("--overwrite", options->overwrite, "Replace the shards of the output folder");
+  command->add_flag("--overwrite", options->overwrite, "Replace the shards in the output folder");
   command->footer(
-      "Example:\n"
+      "Examples:\n"
       "  comera clicks synthetic --output shards\n"
-      "  comera clicks train recipes/dlrm_small.toml --data shards --output runs/clicks");
+      "  comera clicks train dlrm_small --data shards --output runs/clicks");
   command->callback([options] { make_synthetic_clicks(*options); });
 }
 

@@ -21,8 +21,7 @@ void train(const ClickTrainOptions& options, Communicator& communicator, StopSig
   Recipe recipe = load_training_recipe(options.training);
   if (!recipe.dlrm)
     throw UsageError(
-        fmt::format("{}: has no [dlrm], so that it is an encoder's recipe; comera pretrain and "
-                    "comera finetune are for those",
+        fmt::format("{}: has no [dlrm], so it is an encoder's recipe; use comera pretrain or comera finetune",
                     options.training.recipe.path().string()));
   if (!options.data.empty()) {
     recipe.data.train = options.data;
@@ -32,7 +31,7 @@ void train(const ClickTrainOptions& options, Communicator& communicator, StopSig
     if (has("validation"))
       recipe.data.validation = options.data;
     else if (has("train") && recipe.data.validation.empty())
-      log_info("note: {} has no held-out part, so that nothing is evaluated and no best model is kept\n",
+      log_info("note: {} has no held-out part, so nothing is evaluated and no best model is kept\n",
                options.data);
   }
   run_training(recipe, training_options(options.training, communicator, signals), signals);
@@ -42,19 +41,20 @@ void train(const ClickTrainOptions& options, Communicator& communicator, StopSig
 
 void add_click_train_command(CLI::App& clicks) {
   auto options = std::make_shared<ClickTrainOptions>();
-  CLI::App* command = clicks.add_subcommand("train", "Train a click model on what 'comera clicks data' made");
+  CLI::App* command =
+      clicks.add_subcommand("train", "Train a click model on shards made by 'comera clicks data'");
   add_training_options(*command, options->training);
   command
       ->add_option("--data", options->data,
-                   "Folder of shards, instead of data.train and data.validation of the recipe")
+                   "Train on these shards instead of the recipe's data.train and data.validation")
       ->type_name("DIR");
   command->footer(
-      "Example:\n"
+      "Examples:\n"
       "  comera clicks data day_0.gz --format criteo --output shards\n"
-      "  comera clicks train recipes/dlrm_small.toml --data shards --output runs/clicks\n"
-      "Several processes: mpirun -np 4 comera clicks train ... (docs/guide/scaling.md)\n"
-      "Ctrl-C, SIGTERM, SIGUSR1 or a closed terminal saves a checkpoint and stops; go on with comera resume. "
-      "best.h5 is the model with the least held-out log loss.");
+      "  comera clicks train dlrm_small --data shards --output runs/clicks\n"
+      "To use several processes: mpirun -np 4 comera clicks train ... (docs/guide/scaling.md).\n"
+      "Ctrl-C, SIGTERM, SIGUSR1 or a closed terminal saves a checkpoint and stops. Continue with comera "
+      "resume. best.h5 is the model with the lowest held-out log loss.");
   command->callback([options] {
     run_in_job(
         [&](Communicator& communicator, StopSignals& signals) { train(*options, communicator, signals); });

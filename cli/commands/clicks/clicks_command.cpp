@@ -5,7 +5,7 @@
 namespace comera::cli {
 
 void add_clicks_command(CLI::App& program) {
-  CLI::App* command = program.add_subcommand("clicks", "Recommendation models (DLRM) on logs of clicks");
+  CLI::App* command = program.add_subcommand("clicks", "Train recommendation models (DLRM) on click logs");
   command->require_subcommand(1);
   add_click_data_command(*command);
   add_click_synthetic_command(*command);

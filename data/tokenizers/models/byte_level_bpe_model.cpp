@@ -106,11 +106,11 @@ class ByteLevelBpeModel final : public PieceModel {
     for (std::size_t id = 0; id < parts_.pieces.size(); ++id)
       COMERA_CHECK(
           parts_.pieces[id].empty() || ids_.emplace(parts_.pieces[id], static_cast<std::int32_t>(id)).second,
-          "{}: the piece '{}' stands in it twice", name, parts_.pieces[id]);
+          "{}: has the piece '{}' twice", name, parts_.pieces[id]);
     for (std::size_t rank = 0; rank < parts_.merges.size(); ++rank) {
       const auto& [left, right] = parts_.merges[rank];
       const std::int32_t a = find(left), b = find(right), joined = find(left + right);
-      COMERA_CHECK(a >= 0 && b >= 0 && joined >= 0, "{}: it merges '{}' and '{}', which are no pieces", name,
+      COMERA_CHECK(a >= 0 && b >= 0 && joined >= 0, "{}: merges '{}' and '{}', which are not pieces", name,
                    left, right);
       merges_.insert_or_assign(key(a, b), Merge{static_cast<std::int32_t>(rank), joined});
       parts_.special[static_cast<std::size_t>(joined)] = false;  // text may produce it

@@ -93,8 +93,7 @@ class WordPieceModel final : public PieceModel {
       if (!is_control(static_cast<std::int32_t>(id))) longest_piece_ = std::max(longest_piece_, piece.size());
     }
     unknown_ = find(parts_.unknown);
-    COMERA_CHECK(unknown_ >= 0, "{}: has no piece {}, which stands for words that it does not know", name,
-                 parts_.unknown);
+    COMERA_CHECK(unknown_ >= 0, "{}: has no piece {} for unknown words", name, parts_.unknown);
   }
 
   std::int32_t size() const override { return static_cast<std::int32_t>(parts_.pieces.size()); }

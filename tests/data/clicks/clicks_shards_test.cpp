@@ -297,7 +297,7 @@ TEST(BuildClickShards, SplitsHaveRowsForTrainingUnlessAllAreHeldOut) {
   EXPECT_EQ(split(0).train, 20);
   EXPECT_EQ(split(0.95).train, 1);
   EXPECT_EQ(split(1).validation, 20);
-  EXPECT_THAT(test::error_of([&] { split(0.99); }), HasSubstr("of 20 rows none is left for training"));
+  EXPECT_THAT(test::error_of([&] { split(0.99); }), HasSubstr("none of 20 rows is left for training"));
   for (const double share : {-0.1, 1.1, std::numeric_limits<double>::quiet_NaN()})
     EXPECT_THAT(test::error_of([&] { split(share); }), HasSubstr("held-out share"));
 }

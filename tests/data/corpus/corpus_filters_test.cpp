@@ -53,7 +53,7 @@ TEST_F(CorpusFilters, ASimilarityThatFindsNothingIsRefused) {
   folder_.write("all/a.py", SmallCorpus::text(8));
   for (const double similarity : {0.0, 0.7, 1.5, std::nan("")})
     EXPECT_THAT([&] { WithoutNearDuplicates(corpus("all"), similarity); },
-                testing::ThrowsMessage<UsageError>(HasSubstr("between 0.75")));
+                testing::ThrowsMessage<UsageError>(HasSubstr("from 0.75 to 1")));
 }
 
 TEST_F(CorpusFilters, HeldOutDocumentsShareNoFunctionWithTraining) {

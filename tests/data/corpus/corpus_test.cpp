@@ -76,7 +76,7 @@ TEST(Corpus, SaysWhyNothingWasKept) {
   FileCorpus corpus({.inputs = {folder.path()}, .languages = {}, .min_bytes = 1});
   EXPECT_THAT(names(corpus), ElementsAre());
   EXPECT_THAT(nothing_was_kept(corpus.counts()),
-              HasSubstr("kept: UTF-16: 1 (12 bytes), other suffix: 1 (40 bytes); name other folders"));
+              HasSubstr("kept: UTF-16: 1 (12 bytes), other suffix: 1 (40 bytes); give other folders"));
 }
 
 TEST(Corpus, ATableTakenAsTextIsSaid) {
@@ -85,7 +85,7 @@ TEST(Corpus, ATableTakenAsTextIsSaid) {
   for (const char* name : {"train.jsonl", "part-00000", "train.CSV"}) {
     FileCorpus corpus({.inputs = {folder.write(name, rows)}, .languages = {}});
     names(corpus);
-    EXPECT_THAT(corpus.counts().notes, ElementsAre(HasSubstr("was taken as one text"))) << name;
+    EXPECT_THAT(corpus.counts().notes, ElementsAre(HasSubstr("was read as one text"))) << name;
   }
   FileCorpus text({.inputs = {folder.write("notes", long_enough)}, .languages = {}});
   names(text);

@@ -185,13 +185,12 @@ TEST(TableCorpus, PartsAndRotatedFilesOfAFolderAreRead) {
 TEST(TableCorpus, TheFormatCanBeSaid) {
   const test::TemporaryFolder folder;
   auto options = options_for({folder.write("a.txt", "{\"text\": \"one\"}\n")}, {{"text"}});
-  EXPECT_THAT(
-      test::error_of([&] {
-        TableCorpus corpus(options);
-        texts(corpus);
-      }),
-      HasSubstr("holds JSON objects, although its name says otherwise; give --format jsonl to read their "
-                "members, or give --format text to take each line as it is"));
+  EXPECT_THAT(test::error_of([&] {
+                TableCorpus corpus(options);
+                texts(corpus);
+              }),
+              HasSubstr("holds JSON objects, although its name says otherwise; give --format jsonl to read "
+                        "their members, or give --format text to read each line as text"));
   options.format = TableFormat::jsonl;
   TableCorpus objects(options);
   EXPECT_THAT(texts(objects), ElementsAre("one"));

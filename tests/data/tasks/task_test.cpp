@@ -93,7 +93,7 @@ TEST(Examples, ScoresMustBeNumbers) {
   ASSERT_EQ(examples.count(), 2);
   EXPECT_EQ(examples.score(0), 2.5F);
   EXPECT_EQ(examples.score(1), 10.F);
-  EXPECT_THAT(examples.reports()[0], HasSubstr("score that is no number: 3"));
+  EXPECT_THAT(examples.reports()[0], HasSubstr("score is not a number: 3"));
 }
 
 TEST(Examples, LabelsAreFoundAndSorted) {

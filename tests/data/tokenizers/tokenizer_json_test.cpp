@@ -322,12 +322,12 @@ TEST(TokenizerFolder, TakesTheFilesOfOlderModels) {
               HasSubstr("add_prefix_space = \"yes\""));
   folder.write("tokenizer_config.json", "[]");
   EXPECT_THAT(test::error_of([&] { load_tokenizer_folder(folder.path()); }),
-              HasSubstr("tokenizer_config.json: is damaged: it is no JSON object"));
+              HasSubstr("tokenizer_config.json: is damaged: it is not a JSON object"));
   folder.write("tokenizer_config.json", "{}");
   folder.write("vocab.json", "{\"a\": ");
   EXPECT_THAT(
       test::error_of([&] { load_tokenizer_folder(folder.path()); }),
-      testing::AllOf(HasSubstr("vocab.json: is damaged: it is no JSON"), HasSubstr("get the file anew")));
+      testing::AllOf(HasSubstr("vocab.json: is damaged: it is not JSON"), HasSubstr("get the file again")));
   folder.write("vocab.txt", "[UNK]\na\n");
   EXPECT_EQ(load_tokenizer_folder(folder.path()).vocabulary(), 6);
   folder.write("tokenizer.json", "{}");
@@ -414,8 +414,8 @@ TEST(TokenizerJson, WhatIsDamagedIsRefused) {
       {R"({"model": {"vocab": {"a": -1}}})", R"(the id of "a" is -1)"},
       {R"({"model": {"vocab": {"a": 0.5}}})", R"(the id of "a" is 0.5)"},
       {R"({"model": {"vocab": {"a": 1e300}}})", R"(the id of "a" is 1e+300)"},
-      {R"({"model": {"vocab": {"a": 18446744073709551615}}})", "is 18446744073709551615, which is no id"},
-      {R"({"model": {"vocab": {"a": 16777216}}})", R"(the id of "a" is 16777216, which is no id)"},
+      {R"({"model": {"vocab": {"a": 18446744073709551615}}})", "is 18446744073709551615, which is not an id"},
+      {R"({"model": {"vocab": {"a": 16777216}}})", R"(the id of "a" is 16777216, which is not an id)"},
       {R"({"model": {"vocab": {"a": 1}}})", "two pieces have the id 1"},
       {R"({"model": {"vocab": {"a": {"b": 1}}}})", R"(the id of "a" is {"b":1})"},
       {R"({"model": {"merges": null}})", "its model has no merges"},
@@ -425,9 +425,9 @@ TEST(TokenizerJson, WhatIsDamagedIsRefused) {
       {R"({"model": {"merges": ["a b c"]}})", R"(its merge "a b c" is not of two pieces)"},
       {R"({"model": {"merges": [["a"]]}})", R"(its merge ["a"] is not of two pieces)"},
       {R"({"model": {"merges": [["a", 1]]}})", R"(its merge ["a",1] is not of two pieces)"},
-      {R"({"model": {"merges": ["b a"]}})", "it merges 'b' and 'a'"},
-      {R"({"model": {"merges": ["x y"]}})", "it merges 'x' and 'y'"},
-      {R"({"added_tokens": 7})", "its added_tokens are no list"},
+      {R"({"model": {"merges": ["b a"]}})", "merges 'b' and 'a'"},
+      {R"({"model": {"merges": ["x y"]}})", "merges 'x' and 'y'"},
+      {R"({"added_tokens": 7})", "its added_tokens are not a list"},
       {R"({"added_tokens": [7]})", "an added token has no content"},
       {R"({"added_tokens": [{"content": 3, "special": true}]})", "an added token has no content"},
       {R"({"added_tokens": [{"content": "<mask>", "special": true}]})", R"(the id of "<mask>" is null)"},
@@ -435,14 +435,14 @@ TEST(TokenizerJson, WhatIsDamagedIsRefused) {
   for (const auto& [patch, message] : damaged) expect_refused(patched(patch), message);
   const std::string whole = patched("{}");
   for (const auto& [bytes, message] : std::vector<std::pair<std::string, std::string>>{
-           {"{", "is damaged: it is no JSON"},
-           {whole.substr(0, whole.size() / 2), "it is no JSON"},
-           {whole + "x", "it is no JSON"},
-           {"{\"a\": \"\xff\"}", "it is no JSON"},
+           {"{", "is damaged: it is not JSON"},
+           {whole.substr(0, whole.size() / 2), "it is not JSON"},
+           {whole + "x", "it is not JSON"},
+           {"{\"a\": \"\xff\"}", "it is not JSON"},
            {std::string(100000, '['), "nor is it a WordPiece vocabulary"},
            {"{\"a\":" + std::string(1000000, '[') + std::string(1000000, ']') + "}",
             "it is nested too deeply"},
-           {"{\"a\": 1" + std::string(400, '0') + "}", "it is no JSON"}})
+           {"{\"a\": 1" + std::string(400, '0') + "}", "it is not JSON"}})
     expect_refused(bytes, message);
 }
 

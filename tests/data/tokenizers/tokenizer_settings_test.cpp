@@ -93,7 +93,7 @@ TEST(TokenizerSettings, OfABareVocabularyAreGuessedAndSaid) {
               ElementsAre(6, 7));
   folder.write("tokenizer_config.json", "{}");
   EXPECT_THAT(test::error_of([&] { Tokenizer::load(folder / "cased.txt", LetterCase::lowered); }),
-              HasSubstr("here the files say it"));
+              HasSubstr("only for a vocab.txt without a tokenizer_config.json"));
 }
 
 TEST(TokenizerSettings, AVocabularyMayHaveDoubledAndEmptyLines) {
@@ -143,7 +143,7 @@ TEST(TokenizerSettings, WhatTokenizesOtherwiseIsRefusedByName) {
            {{{"do_basic_tokenize", false}}, "do_basic_tokenize = false is not supported"},
            {{{"do_lower_case", "yes"}}, "do_lower_case = \"yes\" is neither true nor false"},
            {{{"auto_map", {{"AutoTokenizer", {"tokenization.Own", nullptr}}}}},
-            "auto_map names a tokenizer that is a program"},
+            "auto_map names a tokenizer with custom code"},
            {{{"tokenizer_class", "PreTrainedTokenizerFast"}}, "wants a tokenizer.json"}}) {
     folder.config(config);
     EXPECT_THAT(test::error_of([&] { folder.open(); }),

@@ -218,7 +218,8 @@ std::vector<std::string> some_line(Try& own, const Command& command) {
   const auto add = [&](const Option& option) {
     const std::string value = option.value.empty() ? "" : some_value(own, option);
     if (option.name.empty())
-      words.push_back(words[0] == "fill" && option.value == "TEXT" ? some_masked_text(own) : some_path(own));
+      words.push_back(words[0] == "fill-mask" && option.value == "TEXT" ? some_masked_text(own)
+                                                                        : some_path(own));
     else if (option.value.empty() ? !own.chance.one_in(30) : own.chance.one_in(20))
       words.push_back(option.name);  // a flag, or a value that is missing
     else if (own.chance.one_in(8))

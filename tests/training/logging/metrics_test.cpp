@@ -69,12 +69,11 @@ TEST(Metrics, WhatIsNoLineIsCutOutAndKept) {
   EXPECT_EQ(read_text(path), one + two);
   EXPECT_FALSE(std::filesystem::exists(folder / "m.jsonl.damaged"));
   EXPECT_THAT(report(one + "nonsense\n{\"step\":\n" + two + three, 2, 2),
-              testing::HasSubstr("2 lines (18 bytes) are no lines of metrics"));
+              testing::HasSubstr("2 lines (18 bytes) are not metrics"));
   EXPECT_EQ(read_text(path), one + two);
   EXPECT_EQ(read_text(folder / "m.jsonl.damaged"), "nonsense\n{\"step\":\n");
   EXPECT_THAT(report(one, 2, 2),
-              testing::EndsWith("end at step 1, but it had lines up to step 2: those between "
-                                "are lost"));
+              testing::EndsWith("ends at step 1, but had lines up to step 2; the lines between are lost"));
   EXPECT_THAT(report(std::string(300, '\0'), 2, 2), testing::HasSubstr("1 lines (301 bytes)"));
   EXPECT_EQ(report("nonsense\n", -1), "");
   EXPECT_EQ(read_text(path), "");

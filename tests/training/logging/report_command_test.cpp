@@ -56,7 +56,7 @@ TEST_F(ReportCommand, ShowsRunsBesideOneAnother) {
   EXPECT_EQ(page.dump().find(folder().string()), std::string::npos) << "nobody else's folders";
   EXPECT_TRUE(fs::exists(in("events/first/events.out.tfevents.comera")));
   expect(run_program({"report", in("first"), "--output", in("r.html")}), 2,
-         {"exists already", "--overwrite"});
+         {"already exists", "--overwrite"});
 }
 
 TEST_F(ReportCommand, SaysWhatIsMissing) {
@@ -67,7 +67,7 @@ TEST_F(ReportCommand, SaysWhatIsMissing) {
   fs::remove(folder() / "run/best.h5");
   const ProgramResult result = run_program({"report", in("run"), "--output", in("r.html")});
   EXPECT_EQ(result.code, 0) << result.output;
-  EXPECT_THAT(result.output, HasSubstr("run: the last line of metrics.jsonl is unfinished and left out"));
+  EXPECT_THAT(result.output, HasSubstr("run: the last line of metrics.jsonl is incomplete and was skipped"));
   EXPECT_THAT(result.output, HasSubstr("run: no layers: "));
   EXPECT_THAT(data("r.html")["runs"][0]["notes"][1].get<std::string>(), HasSubstr("no layers: "));
   const std::string metrics = read_text(folder() / "run/metrics.jsonl");
@@ -80,7 +80,7 @@ TEST_F(ReportCommand, SaysWhatIsMissing) {
   EXPECT_EQ(run_program({"report", in("run"), "--output", in("s.html")}).code, 0);
   expect(run_program({"report", in("gone"), "--output", in("t.html")}), 2, {"no such folder"});
   fs::create_directory(in("empty"));
-  expect(run_program({"report", in("empty"), "--output", in("t.html")}), 2, {"is no run of comera"});
+  expect(run_program({"report", in("empty"), "--output", in("t.html")}), 2, {"is not a run of comera"});
   expect(run_program({"report", in("run")}), 2, {"--output report.html, --tensorboard DIR"});
   EXPECT_FALSE(fs::exists(in("t.html")));
 }
@@ -127,7 +127,7 @@ TEST_F(ReportCommand, GlueHasItsTable) {
             Json::parse(R"(["rte", "dev", "accuracy", 0.5, 0.1, 2])"));
   std::ofstream(in("glue/glue.json")) << "{}";
   expect(run_program({"report", in("glue"), "--output", in("s.html")}), 1,
-         {"is not what comera glue writes"});
+         {"was not written by comera glue"});
 }
 
 }  // namespace

@@ -393,7 +393,7 @@ TEST_F(CompactCommand, ItCannotBeResumed) {
   fs::create_directories(run / "checkpoints");
   fs::copy(folder() / "compacted.h5", run / "checkpoints" / "step-00000003.h5");
   expect(run_program({"pretrain", write_recipe().string(), "--resume", "auto"}), 1,
-         {"no optimizer state", "begin a new one"});
+         {"no optimizer state", "start a new run"});
 }
 
 TEST_F(CompactCommand, WrongErrors) {
@@ -411,7 +411,7 @@ TEST_F(CompactCommand, WrongErrors) {
 TEST_F(CompactCommand, ATensorizedCheckpoint) {
   const fs::path tensorized = train(recipe("run"), {}, {.stop_after = 1});
   expect(compact_with({"--from-dense", tensorized.string(), "--output", output()}), 1,
-         {tensorized.string(), "tensorized already", ".core."});
+         {tensorized.string(), "already tensorized", ".core."});
 }
 
 TEST_F(CompactCommand, DamagedAndForeignFiles) {
@@ -454,7 +454,7 @@ TEST_F(CompactCommand, ShapesFromAnotherRecipe) {
   const fs::path file = folder() / "shapes.toml";
   std::ofstream(file) << text.substr(0, at) + text.substr(end);
   expect(compact_with({"--from-dense", dense, "--output", output(), "--recipe", file.string()}), 2,
-         {"no shapes of tensor trains", "--recipe"});
+         {"no tensor-train shapes", "--recipe"});
   std::ofstream(file) << text.substr(0, at) +
                              "[tensorized.attention]\ninput_modes = [2, 12]\noutput_modes = [24]\n"
                              "ranks = [2, 24]\n\n" +

@@ -93,19 +93,18 @@ TEST_F(RankStagesTest, TheSizeThatIsDueFallsFromStepToStep) {
   EXPECT_DOUBLE_EQ(stages.begin_step(25, 100).target, 0.5 + 0.5 / 8);
   EXPECT_DOUBLE_EQ(stages.begin_step(50, 100).target, 0.5);
   EXPECT_DOUBLE_EQ(stages.begin_step(99, 100).target, 0.5);
-  EXPECT_FALSE(open(stages, engine, 2, 40)) << "it goes on";
+  EXPECT_FALSE(open(stages, engine, 2, 40)) << "it continues";
 }
 
 TEST_F(RankStagesTest, ATargetOutOfReachIsRefusedBeforeAnythingIsTrained) {
   recipe_.phases[2].adaptation->target_ratio = 1e-6;
   StepEngine& engine = make_engine();
-  EXPECT_THAT(
-      [&] { RankStages(recipe_, form()).begin(engine.model(), {}); },
-      testing::ThrowsMessage<UsageError>(HasSubstr("phase.2.adaptation.target_ratio = 1e-06 asks for")));
+  EXPECT_THAT([&] { RankStages(recipe_, form()).begin(engine.model(), {}); },
+              testing::ThrowsMessage<UsageError>(HasSubstr("phase.2.adaptation.target_ratio = 1e-06 needs")));
   recipe_.phases[2].adaptation->target_ratio = 1;
   recipe_.phases[2].adaptation->target_of = TargetBase::initial;
   EXPECT_THAT([&] { RankStages(recipe_, form()).begin(engine.model(), {}); },
-              testing::ThrowsMessage<UsageError>(HasSubstr("is no smaller than the model")));
+              testing::ThrowsMessage<UsageError>(HasSubstr("is not smaller than the model")));
   // A phase that has begun has its target already.
   RunState state;
   state.phase = 2, state.phase_step = 3;
@@ -118,11 +117,11 @@ TEST_F(RankStagesTest, GatesThatCannotGoTheirWayAreWarnedOf) {
   stages.begin(engine.model(), {});
   recipe_.phases[2].learning_rate.gates = 1e-4;  // 100 steps: 0.01
   open(stages, engine, 2);
-  EXPECT_THAT(said_, testing::Contains(HasSubstr("all its steps together move a gate by up to 0.01")));
+  EXPECT_THAT(said_, testing::Contains(HasSubstr("all its steps move a gate by at most 0.01")));
   said_.clear();
   recipe_.phases[2].learning_rate.gates = 0.5;
   open(stages, engine, 2);
-  EXPECT_THAT(said_, testing::Contains(HasSubstr("more than a third of the threshold")));
+  EXPECT_THAT(said_, testing::Contains(HasSubstr("more than a third of the pruning threshold")));
 }
 
 TEST_F(RankStagesTest, ComeBackFromACheckpoint) {
@@ -186,9 +185,9 @@ TEST(RankStagesOfARun, APhaseThatHasBegunKeepsItsObjectiveAndItsTarget) {
   now.adaptation->target_ratio = 0.25;
   const auto refused = [&](const char* what) {
     return testing::ThrowsMessage<UsageError>(
-        HasSubstr(std::string("step-1.h5 stands within phase 2, which was begun with another ") + what));
+        HasSubstr(std::string("step-1.h5 is within phase 2, which was started with another ") + what));
   };
-  EXPECT_THAT([&] { require_same_stage(begun, now, 2, "step-1.h5"); }, refused("target of its size"));
+  EXPECT_THAT([&] { require_same_stage(begun, now, 2, "step-1.h5"); }, refused("target size"));
   now = begun;
   now.objective = PhaseObjective::regularize;
   EXPECT_THAT([&] { require_same_stage(begun, now, 2, "step-1.h5"); }, refused("objective"));

@@ -29,7 +29,7 @@ TEST_F(PlanCommand, WritesARecipeThatTrains) {
   EXPECT_THAT(planned.output, testing::AllOf(HasSubstr("million tokens"), HasSubstr("passes "),
                                              HasSubstr("run.max_hours = 0.0005")));
   const Recipe recipe = load_recipe(at("mine.toml"));
-  EXPECT_THAT(planned.output, HasSubstr(fmt::format("advised: width {}, ranks ", recipe.model.hidden)));
+  EXPECT_THAT(planned.output, HasSubstr(fmt::format("recommended: width {}, ranks ", recipe.model.hidden)));
   EXPECT_EQ(recipe.run.max_hours, 0.0005);
   EXPECT_EQ(recipe.data.train, corpus());
   const ProgramResult trained = run_program({"pretrain", at("mine.toml"), "--output", at("run")});
@@ -62,7 +62,7 @@ TEST_F(PlanCommand, TakesDataOfItsOwn) {
 
 TEST_F(PlanCommand, RefusesWhatCannotBe) {
   std::ofstream(at("taken.toml")) << "mine";
-  expect(run_program(plan({"--output", at("taken.toml")})), 2, {"taken.toml: exists already", "--overwrite"});
+  expect(run_program(plan({"--output", at("taken.toml")})), 2, {"taken.toml: already exists", "--overwrite"});
   EXPECT_EQ(read_text(at("taken.toml")), "mine");
   expect(run_program(plan({"--set", "data.tokenizer=''"})), 2, {"--tokenizer"});
   expect(run_program(plan({"--data", at("nothing")})), 1, {"nothing"});

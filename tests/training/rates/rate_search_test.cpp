@@ -66,7 +66,8 @@ TEST_F(RateSearch, RatesThatAreTooLowAreRaised) {
   const std::string text = describe(report);
   EXPECT_THAT(text, HasSubstr("fewer than 150 steps"));
   EXPECT_THAT(text, HasSubstr("advised  --set 'phase.0.learning_rate={cores = "));
-  EXPECT_THAT(svg_of(plot_of(report, {1e-5, 1e-5, 1e-5})), HasSubstr("powers of two of the recipe's rates"));
+  EXPECT_THAT(svg_of(plot_of(report, {1e-5, 1e-5, 1e-5})),
+              HasSubstr("learning rate relative to the recipe's, as a power of two"));
   EXPECT_FALSE(fs::exists(folder() / "run")) << "nothing is written";
 }
 
@@ -121,7 +122,7 @@ TEST_F(RateSearch, StopsWhenItIsAsked) {
   EXPECT_EQ(steps, 6);
   EXPECT_TRUE(early.stopped);
   EXPECT_TRUE(early.curves.empty());
-  EXPECT_THAT(describe(early), HasSubstr("there is no advice"));
+  EXPECT_THAT(describe(early), HasSubstr("no recommendation"));
   // In the middle of the third trial: two have something to say.
   options = quiet(10), steps = 0;
   options.stop_requested = [&] { return ++steps > 25; };
@@ -130,14 +131,14 @@ TEST_F(RateSearch, StopsWhenItIsAsked) {
   ASSERT_EQ(later.curves.size(), 1u);
   EXPECT_EQ(later.curves[0].trials.size(), 2u);
   EXPECT_THAT(describe(later),
-              AllOf(HasSubstr("#"), HasSubstr("there is no advice"), Not(HasSubstr("advised"))));
+              AllOf(HasSubstr("#"), HasSubstr("no recommendation"), Not(HasSubstr("advised"))));
 }
 
 TEST_F(RateSearch, TooFewMinutesAreRefused) {
   RateSearchOptions options = quiet(0);
   options.minutes = 1e-9;
   EXPECT_THAT([&] { find_rates(recipe("run", {"run.threads=1"}), options); },
-              testing::ThrowsMessage<UsageError>(HasSubstr("give so many")));
+              testing::ThrowsMessage<UsageError>(HasSubstr("raise it")));
 }
 
 TEST_F(RateSearch, AsACommand) {
@@ -150,7 +151,7 @@ TEST_F(RateSearch, AsACommand) {
   const ProgramResult short_ones =
       run_program({"pretrain", recipe_file, "--find-rate", "--trial-steps", "1"});
   EXPECT_EQ(short_ones.code, 0) << short_ones.output;
-  EXPECT_THAT(short_ones.output, HasSubstr("too short to tell rates apart"));
+  EXPECT_THAT(short_ones.output, HasSubstr("too short to compare learning rates"));
   EXPECT_THAT(short_ones.output, testing::Not(HasSubstr("advised")));
   EXPECT_TRUE(fs::exists(plot));
   expect(run_program({"pretrain", recipe_file, "--minutes", "3"}), 2, {"--minutes", "--find-rate"});

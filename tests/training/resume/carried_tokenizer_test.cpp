@@ -59,7 +59,7 @@ TEST_F(CarriedTokenizer, IsEnoughForEveryCommand) {
   };
   const auto [away, home] = same({"eval", "--data", held_out, "--json"});
   EXPECT_EQ(away.substr(away.find('{')), home.substr(home.find('{')));
-  EXPECT_EQ(run_program({"fill", model, "the [MASK] of"}).code, 0);
+  EXPECT_EQ(run_program({"fill-mask", model, "the [MASK] of"}).code, 0);
   const std::string vectors = (folder() / "vectors.h5").string();
   EXPECT_EQ(run_program({"embed", model, "--input", text, "--output", vectors}).code, 0);
 }
@@ -109,7 +109,7 @@ TEST_F(CarriedTokenizer, FilesOfEarlierVersionsHaveNone) {
   write_ranked(old, {.overrides = {}});
   expect(run_program({"eval", old}), 2, {"carries no tokenizer", "--tokenizer FILE"});
   expect(run_program({"data", "--input", folder().string(), "--tokenizer", old, "--output", "none"}), 2,
-         {"of an earlier version carries no tokenizer", "give the tokenizer's own file"});
+         {"carries no tokenizer (an earlier version", "give the tokenizer's file"});
 }
 
 TEST_F(CarriedTokenizer, ADamagedOneIsRefused) {
@@ -119,7 +119,8 @@ TEST_F(CarriedTokenizer, ADamagedOneIsRefused) {
   ASSERT_NE(place, std::string::npos);
   bytes[place + 7] ^= 1;
   std::ofstream(model, std::ios::binary) << bytes;
-  expect(run_program({"fill", model.string(), "the [MASK]"}), 1, {"checksum of '/data/tokenizer' is wrong"});
+  expect(run_program({"fill-mask", model.string(), "the [MASK]"}), 1,
+         {"checksum of '/data/tokenizer' is wrong"});
 }
 
 }  // namespace

@@ -37,13 +37,13 @@ TEST_F(ResumeCommand, GoesOnToTheSameEnd) {
   const fs::path whole = stopped("whole", 0), run = stopped("run", 4);
   const ProgramResult resumed = resume(run);
   EXPECT_EQ(resumed.code, 0) << resumed.output;
-  EXPECT_THAT(resumed.output,
-              AllOf(HasSubstr("step 4 of 12"),
-                    ContainsRegex(
-                        "in phase 'short'; at the pace of the last steps the run takes another .* s, until "),
-                    HasSubstr("held-out loss")));
+  EXPECT_THAT(
+      resumed.output,
+      AllOf(HasSubstr("step 4 of 12"),
+            ContainsRegex("in phase 'short'; at the current speed the run takes another .* s, until "),
+            HasSubstr("held-out loss")));
   expect_equal_checkpoints(last(whole, "12"), last(run, "12"));
-  EXPECT_THAT(resume(run).output, HasSubstr("this run is finished already"));
+  EXPECT_THAT(resume(run).output, HasSubstr("this run is already finished"));
 }
 
 TEST_F(ResumeCommand, CheckpointsNameTheVersionThatWroteThem) {
@@ -68,8 +68,8 @@ TEST_F(ResumeCommand, StopsWhenItsHoursAreOver) {
   const ProgramResult resumed = resume(run, {"--hours", "1e-9"});
   EXPECT_EQ(resumed.code, 0) << resumed.output;
   EXPECT_THAT(resumed.output,
-              AllOf(HasSubstr("stopped at step 2 of 12"), HasSubstr("; --hours ends it before, "),
-                    HasSubstr("go on with: comera resume " + run.string())));
+              AllOf(HasSubstr("stopped at step 2 of 12"), HasSubstr("; --hours ends it earlier, "),
+                    HasSubstr("continue with: comera resume " + run.string())));
 }
 
 TEST_F(ResumeCommand, TheFolderMayHaveMoved) {
@@ -97,13 +97,13 @@ TEST_F(ResumeCommand, AnOlderCheckpointIfTheRecipeAllowsIt) {
   expect(resume(damaged("strict", {})), 1, {"step-00000004.h5", "truncated"});
   const ProgramResult resumed = resume(damaged("lenient", {"run.use_older_checkpoint=true"}));
   EXPECT_EQ(resumed.code, 0) << resumed.output;
-  EXPECT_THAT(resumed.output, HasSubstr("goes on from step-00000002.h5"));
+  EXPECT_THAT(resumed.output, HasSubstr("continues from step-00000002.h5"));
 }
 
 TEST_F(ResumeCommand, WhatIsNoRunIsRefused) {
   expect(resume(folder() / "nothing"), 2, {"nothing: no such run", "--output"});
   fs::create_directory(folder() / "empty");
-  expect(resume(folder() / "empty"), 2, {"empty: is no run of comera"});
+  expect(resume(folder() / "empty"), 2, {"empty: is not a run of comera"});
   const fs::path run = stopped("run", 2);
   expect(resume(run, {"--set", "run.treads=1"}), 2, {"run.treads"});
   expect(resume(run, {"--set", "run.output=elsewhere"}), 2,

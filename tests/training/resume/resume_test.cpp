@@ -331,7 +331,7 @@ TEST_F(Resume, ATerminatedProgramSavesAndSaysHowToGoOn) {
   int status = 0;
   waitpid(child, &status, 0);
   EXPECT_EQ(WEXITSTATUS(status), 0) << text;
-  EXPECT_NE(text.find("go on with: comera resume "), std::string::npos) << text;
+  EXPECT_NE(text.find("continue with: comera resume "), std::string::npos) << text;
 }
 
 }  // namespace

@@ -103,12 +103,12 @@ TEST_F(RunCheckpointsTest, AFailureKeepsTheLastAndSaysWhatToDo) {
     throw Error("no space left");
   };
   EXPECT_EQ(error_of([&] { checkpoints.save(2, model_, fails); }),
-            "no space left; no checkpoint has been saved yet; mend that and go on with --resume auto");
+            "no space left; no checkpoint has been saved yet; fix that and continue with --resume auto");
   EXPECT_FALSE(checkpoints.any());
   save(checkpoints, 1);
   EXPECT_THAT(error_of([&] { checkpoints.save(2, model_, fails); }),
               AllOf(StartsWith("no space left; the last good checkpoint is "),
-                    EndsWith("step-00000001.h5; mend that and go on with --resume auto")));
+                    EndsWith("step-00000001.h5; fix that and continue with --resume auto")));
   EXPECT_TRUE(checkpoints.has(1));
   EXPECT_EQ(there(), Steps{1});
   EXPECT_THAT(left_overs(folder_.path()), testing::IsEmpty());
@@ -160,11 +160,11 @@ TEST_F(RunCheckpointsTest, ModelsThatDifferAreNotSaved) {
   Job job(host, {});
   RunCheckpoints checkpoints(directory_, job, 2, 0);
   save(checkpoints, 1);
-  EXPECT_THAT(host.advice, AllOf(HasSubstr("step-00000001.h5"), EndsWith(": go on with --resume auto")));
+  EXPECT_THAT(host.advice, AllOf(HasSubstr("step-00000001.h5"), EndsWith(": continue with --resume auto")));
   host.other_has = "another hash";
   EXPECT_THAT(error_of([&] { save(checkpoints, 2); }),
               AllOf(StartsWith("at step 2 process 1 has another model than process 0"),
-                    HasSubstr("step-00000001.h5; mend that and go on with --resume auto")));
+                    HasSubstr("step-00000001.h5; fix that and continue with --resume auto")));
   EXPECT_TRUE(checkpoints.has(1));
   EXPECT_EQ(there(), Steps{1});
 }
@@ -183,7 +183,7 @@ TEST_F(RunCheckpointsTest, AnotherProcessThanTheFirstWritesNothing) {
   EXPECT_TRUE(checkpoints.has(7));
   host.from_first = "eno space left";
   EXPECT_EQ(error_of([&] { checkpoints.save(8, model_, never); }),
-            "no space left; the last good checkpoint is /elsewhere/step-00000007.h5; mend that and go on "
+            "no space left; the last good checkpoint is /elsewhere/step-00000007.h5; fix that and continue "
             "with --resume auto");
   EXPECT_TRUE(checkpoints.has(7));
   for (const std::filesystem::path& file : {directory_.checkpoints(), directory_.best(), directory_.saved()})

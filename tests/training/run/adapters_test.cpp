@@ -52,7 +52,7 @@ TEST_F(Adapters, AreMergedWhenTheRecipeSays) {
     EXPECT_NE(inspected.output.find(part), std::string::npos) << part << " in\n" << inspected.output;
 
   // What predicts has no adapters to train, nor parts to divide tokens into.
-  const ProgramResult filled = run_program({"fill", (folder() / "run").string(), "return [MASK]"});
+  const ProgramResult filled = run_program({"fill-mask", (folder() / "run").string(), "return [MASK]"});
   EXPECT_EQ(filled.code, 0) << filled.output;
 
   const std::vector<std::string> dense = {
@@ -115,8 +115,9 @@ TEST_F(Adapters, BeginWithADenseModelAndWithOthers) {
   const char* louder = "lte={lora_r=4, lora_alpha=24, num_heads=4, merge_steps=3}";
   EXPECT_NEAR(loss_of(train("louder", {.stop_after = 1}, begun_with(merged, louder)).checkpoint),
               loss_of(merged), 1e-6);
-  EXPECT_THAT([&] { train("scaled", {.stop_after = 1}, begun_with(between, louder)); },
-              testing::ThrowsMessage<Error>(testing::HasSubstr("another lte.lora_alpha would scale anew")));
+  EXPECT_THAT(
+      [&] { train("scaled", {.stop_after = 1}, begun_with(between, louder)); },
+      testing::ThrowsMessage<Error>(testing::HasSubstr("another lte.lora_alpha would change their scale")));
 }
 
 }  // namespace

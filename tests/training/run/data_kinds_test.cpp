@@ -192,9 +192,9 @@ TEST_F(Sources, WhatIsTrainedOnIsNotHeldOut) {
   const std::string rows = (folder() / "rows").string();
   const std::string of_rows = fmt::format("data.source=[{{folder='{}'}}]", rows);
   EXPECT_THAT(refusal({"data.train=''", "data.validation=''", of_rows}),
-              testing::HasSubstr("the held-out data are the training data"));
+              testing::HasSubstr("the held-out data equal the training data"));
   EXPECT_THAT(refusal({"data.train=''", "data.validation=" + rows, of_rows}),
-              testing::HasSubstr("the held-out data are the training data"));
+              testing::HasSubstr("the held-out data equal the training data"));
 }
 
 TEST_F(Sources, ThoseWithoutAHeldOutPartAreTrainedOn) {
@@ -219,13 +219,13 @@ TEST_F(Sources, AModelIsEvaluatedWithoutThemWhereOthersAreNamed) {
   fs::rename(folder() / "numbers", folder() / "elsewhere");
   const ProgramResult evaluated = run_program({"eval", outcome.checkpoint.string()});
   EXPECT_EQ(evaluated.code, 0) << evaluated.output;
-  EXPECT_THAT(evaluated.output, testing::HasSubstr("no unigram baseline"));
+  EXPECT_THAT(evaluated.output, testing::HasSubstr("the unigram baseline is unknown"));
 }
 
 TEST_F(Sources, WhatDoesNotGoTogetherIsRefused) {
   std::vector<std::string> both = mixed("", "");
   both.erase(both.begin());
-  EXPECT_THAT(refusal(both), testing::HasSubstr("data.train and [[data.source]] both say what to train on"));
+  EXPECT_THAT(refusal(both), testing::HasSubstr("data.train and [[data.source]] both name training data"));
   EXPECT_THAT(refusal(mixed(", weight=1", "")),
               testing::HasSubstr("data.source.1 has no weight, unlike data.source.0"));
   EXPECT_THAT(refusal(mixed(", weight=0", ", weight=1")), testing::HasSubstr("data.source.0.weight"));
@@ -285,7 +285,7 @@ TEST_F(DataKinds, ShardsOfHeldOutPackages) {
   refused = command;
   refused[6] = "7";
   refused.emplace_back("--overwrite");
-  expect(run_program(refused), 2, {"between 0.75"});
+  expect(run_program(refused), 2, {"from 0.75 to 1"});
 }
 
 TEST_F(DataKinds, WholeWordsResumeToTheBitAndAreNotSingleTokens) {
@@ -324,8 +324,8 @@ TEST_F(DataKinds, AShareOfMasksIsRefusedWhereItChangesNothing) {
   settings.emplace_back("phase.1.mask_probability=0.3");
   EXPECT_THAT([&] { train("run", {}, settings); },
               testing::ThrowsMessage<UsageError>(
-                  testing::HasSubstr("phase.1.mask_probability changes nothing, for " +
-                                     (folder() / "rows").string() + " has targets of its own")));
+                  testing::HasSubstr("phase.1.mask_probability has no effect, since " +
+                                     (folder() / "rows").string() + " has its own targets")));
   EXPECT_THAT(
       [&] { find_rates(recipe("run", settings), {.steps = 2}); },
       testing::ThrowsMessage<UsageError>(testing::HasSubstr("phase.1.mask_probability changes nothing")));
@@ -384,8 +384,7 @@ TEST_F(DataKinds, StepsWithoutTargetsHaveNoLoss) {
   write_rows("a_test.hdf5", 40, 5000, 1000);  // the first row alone
   EXPECT_EQ(refusal("few"), "");
   write_rows("a_test.hdf5", 40, 5000, 0);
-  EXPECT_THAT(refusal("none"),
-              testing::HasSubstr("rows: there is nothing to predict in it: no row of its files"));
+  EXPECT_THAT(refusal("none"), testing::HasSubstr("rows: has nothing to predict: no row of its files"));
   write_rows("a_training.hdf5", 40, 1, 0);
   EXPECT_THAT(refusal("none"), testing::HasSubstr("has a target in masked_lm_positions"));
   EXPECT_FALSE(fs::exists(folder() / "none"));
@@ -402,7 +401,7 @@ TEST_F(DataKinds, WhatDoesNotGoTogetherIsRefused) {
     return std::string();
   };
   write_rows("a.hdf5", 50, 1);
-  EXPECT_THAT(refusal(on_rows("file")), testing::HasSubstr("the held-out data are the training data"));
+  EXPECT_THAT(refusal(on_rows("file")), testing::HasSubstr("the held-out data equal the training data"));
   EXPECT_THAT(refusal(on_rows("file"), "data.whole_word_masking=true"),
               testing::HasSubstr("set data.targets to \"dynamic\""));
   EXPECT_THAT(refusal(on_rows("file"), "data.targets=always"), testing::HasSubstr("data.targets"));

@@ -202,12 +202,12 @@ TEST_F(TrainingEnvironment, FilesOfTheUserInTheOutputFolderStay) {
   expect_refusal(shell("$C pretrain $R --set data.train=nowhere"), 1, {"nowhere"});
   EXPECT_EQ(read_text(run() / "processes/mine.txt"), "the user's");
   std::ofstream(run() / "best.h5") << "the user's";
-  expect_refusal(shell("$C pretrain $R"), 2, {"holds a run already"});
+  expect_refusal(shell("$C pretrain $R"), 2, {"already holds a run"});
   EXPECT_EQ(read_text(run() / "best.h5"), "the user's");
   fs::remove(run() / "best.h5");
   fs::copy_file(write_recipe(), run() / "recipe.toml");
   expect_refusal(shell("$C pretrain $RUN/recipe.toml --output $RUN --resume auto"), 2,
-                 {"recipe.toml: is no run's", "move it"});
+                 {"recipe.toml: does not belong to a run", "move it"});
   EXPECT_EQ(read_text(run() / "recipe.toml"), recipe_text());
 }
 
@@ -225,7 +225,7 @@ TEST_F(TrainingEnvironment, FoldersThatCannotBeAreSentences) {
   ASSERT_EQ(shell("$C pretrain $R").code, 0);
   expect_refusal(shell("mkdir $RUN/gone && cd $RUN/gone && rmdir $RUN/gone && "
                        "$C pretrain $R --output $RUN --resume auto --from first"),
-                 2, {"was begun with random weights, not --from first"});
+                 2, {"was started from random weights, not --from first"});
 }
 
 TEST_F(TrainingEnvironment, OnlyAFileIsATokenizer) {

@@ -125,7 +125,7 @@ TEST_F(InvalidInput, ADamagedNewestCheckpoint) {
   EXPECT_EQ(resumed.code, 0) << resumed.output;
   // Before anything else is said or done.
   EXPECT_THAT(resumed.output, testing::StartsWith("not used: " + newest.string()));
-  EXPECT_THAT(resumed.output, HasSubstr("; the run goes on from step-00000003.h5\n"));
+  EXPECT_THAT(resumed.output, HasSubstr("; the run continues from step-00000003.h5\n"));
   EXPECT_THAT(resumed.output, HasSubstr("step-00000004.h5 is kept as step-00000004.h5.damaged\n"));
   EXPECT_THAT(resumed.output, HasSubstr("step-00000003.h5: step 3 of 12"));
   EXPECT_TRUE(fs::exists(checkpoints / "step-00000004.h5.damaged"));
@@ -139,12 +139,12 @@ TEST_F(InvalidInput, AMissingNewestCheckpoint) {
   const ProgramResult scores = run_program({"eval", run.string(), "--data", corpus().string()});
   EXPECT_EQ(scores.code, 0) << scores.output;
   EXPECT_THAT(scores.output, HasSubstr("note: " + newest.string() +
-                                       " is missing, though it was saved; step-00000003.h5 is taken\n"));
+                                       " was saved but is missing; step-00000003.h5 is used\n"));
   const ProgramResult resumed = pretrain({"--resume", "auto"});
   EXPECT_EQ(resumed.code, 0) << resumed.output;
   EXPECT_THAT(resumed.output,
-              testing::StartsWith("missing: " + newest.string() +
-                                  ", though it was saved; the run goes on from step-00000003.h5\n"));
+              testing::StartsWith(newest.string() +
+                                  " was saved but is missing; the run continues from step-00000003.h5\n"));
   EXPECT_THAT(run_program({"inspect", run.string()}).output, testing::Not(HasSubstr("missing")));
 }
 
@@ -166,11 +166,9 @@ TEST_F(InvalidInput, ABestModelOfStepsThatAreGivenUp) {
   const std::vector<std::string> stop = {"--resume", "auto", "--stop-after", "5"};
   ProgramResult resumed = train(stop);
   ASSERT_EQ(resumed.code, 0) << resumed.output;
-  EXPECT_THAT(
-      resumed.output,
-      HasSubstr(
-          "best.h5 is of step 4, not the best one of the run as it goes on, and is kept as best-step-4.h5; "
-          "the best model is that of step 3 again\n"));
+  EXPECT_THAT(resumed.output,
+              HasSubstr("best.h5 belongs to step 4 and is not the best model of the resumed run; it is kept "
+                        "as best-step-4.h5; the best model is again that of step 3\n"));
   EXPECT_EQ(step_of(run / "best-step-4.h5"), 4);
   EXPECT_GE(step_of(run / "best.h5"), 3);
 
@@ -253,7 +251,7 @@ TEST_F(InvalidInput, ACheckpointOfAnotherModel) {
   for (const char* key : {"heads=1", "norm='pre'", "positions='relative'", "rotary_theta=100.0"}) {
     const std::string change = fmt::format("model.{}", key);
     const std::vector<std::string> complaint = {change.substr(0, change.find('=')),
-                                                "use the recipe that it was made with"};
+                                                "use the recipe of that run"};
     expect(pretrain({"--resume", "auto", "--set", change}), 2, complaint);
     expect(pretrain({"--from", (folder() / "run").string(), "--output", (folder() / "other").string(),
                      "--set", change}),

@@ -168,7 +168,7 @@ TEST_F(Nonfinite, ASummaryCountsThem) {
       {"pretrain", write_recipe().string(), "--set", "phase.0.learning_rate=1e30", "--set",
        "optim.clip_norm=0.0", "--set", "phase.0.warmup_steps=0", "--set", "optim.max_consecutive_skips=100"});
   EXPECT_EQ(result.code, 0) << result.output;
-  EXPECT_THAT(result.output, HasSubstr("11 of 12 steps, which were not finite"));
+  EXPECT_THAT(result.output, HasSubstr("11 of 12 steps as not finite"));
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ TEST_F(Input, MakesWhatTheSingleCommandsMake) {
   ASSERT_EQ(made.code, 0) << made.output;
   for (const char* part :
        {"bytes per token", "its dense baseline has", "ms a step", "memory, MiB", "passes           short ",
-        "over the training data", "if it begins now", "held-out loss"})
+        "over the training data", "if started now", "held-out loss"})
     EXPECT_THAT(made.output, HasSubstr(part));
   const std::string model = (folder() / "tok.model").string(), shards = (folder() / "shards").string();
   for (const auto& words : std::vector<std::vector<std::string>>{
@@ -57,13 +57,13 @@ TEST_F(Input, MakesWhatTheSingleCommandsMake) {
 TEST_F(Input, DataThatWereMadeAreTakenAgain) {
   ASSERT_EQ(run_program(command({"--stop-after", "4"})).code, 0);
   const auto made = fs::last_write_time(run() / "data/shards/train-00000.h5");
-  expect(run_program(command()), 2, {"holds a run already"});
+  expect(run_program(command()), 2, {"already holds a run"});
   expect(run_program(command({"--resume", "auto", "--languages", "python"})), 2,
-         {"run/data: was made of another input", "leave --input out"});
+         {"run/data: was made from another input", "omit --input"});
   const ProgramResult resumed = run_program(command({"--resume", "auto"}));
   EXPECT_EQ(resumed.code, 0) << resumed.output;
-  EXPECT_THAT(resumed.output, AllOf(HasSubstr("data as they were made before in"), HasSubstr("held-out loss"),
-                                    Not(HasSubstr("if it begins now"))));
+  EXPECT_THAT(resumed.output, AllOf(HasSubstr("using the data made before in"), HasSubstr("held-out loss"),
+                                    Not(HasSubstr("if started now"))));
   EXPECT_EQ(fs::last_write_time(run() / "data/shards/train-00000.h5"), made);
 }
 
@@ -139,7 +139,7 @@ TEST_F(Input, ATrialRefusesWhatTheRunRefuses) {
       expect(run_program(words), 2, {sentence});
     };
     refused({"pretrain", write_recipe().string(), "--input", source().string(), "--output", run().string()},
-            "--input and the recipe's data.train both say");
+            "--input and the recipe's data.train both name");
     std::vector<std::string> words = command();
     words.back() = "2";
     refused(words, "2 is not a fraction from 0 on and below 1");
@@ -157,7 +157,7 @@ TEST_F(Input, FewDocumentsMayLeaveNothingToHoldOut) {
   words.back() = "0.00001";
   const ProgramResult result = run_program(words);
   EXPECT_EQ(result.code, 0) << result.output;
-  EXPECT_THAT(result.output, HasSubstr("note: none of so few documents was held out"));
+  EXPECT_THAT(result.output, HasSubstr("note: no document was held out"));
 }
 
 TEST_F(Input, ItsTokenizerMayBeGiven) {
@@ -172,11 +172,11 @@ TEST_F(Input, ItsTokenizerMayBeGiven) {
 
 TEST_F(Input, WhatCannotBeIsRefusedAndLeavesNothing) {
   expect(run_program({"pretrain", write_recipe().string(), "--input", source().string()}), 2,
-         {"--input and the recipe's data.train both say"});
+         {"--input and the recipe's data.train both name"});
   expect(run_program(command({"--find-rate"})), 2, {"--find-rate"});
   fs::create_directories(run() / "data");
   std::ofstream(run() / "data/thesis.txt") << "mine";
-  expect(run_program(command()), 2, {"run/data: is there already, and is no run's"});
+  expect(run_program(command()), 2, {"run/data: exists and does not belong to a run"});
   EXPECT_EQ(read_text(run() / "data/thesis.txt"), "mine");
   fs::remove_all(run());
 
@@ -192,7 +192,7 @@ TEST_F(Input, WhatCannotBeIsRefusedAndLeavesNothing) {
       run_program({"pretrain", write_recipe().string(), "--output", run().string(), "--stop-after", "2"})
           .code,
       0);
-  expect(run_program(command({"--resume", "auto"})), 2, {"was not begun with --input"});
+  expect(run_program(command({"--resume", "auto"})), 2, {"was not started with --input"});
 }
 
 }  // namespace

@@ -57,13 +57,13 @@ TEST(RankAgreement, TheRankAndTheFileAreNamed) {
   GivenFile other = train;
   other.content = "ab";
   EXPECT_EQ(said({train, tokenizer}, {other, tokenizer}),
-            "process 1 has something else in shards/train-00000.h5 (data.train) than process 0" + give);
+            "process 1 has other contents in shards/train-00000.h5 (data.train) than process 0" + give);
   EXPECT_EQ(said({train, more}, {train}),
             "process 1 has no shards/train-00001.h5 (data.train), which process 0 has" + give);
   EXPECT_EQ(said({train}, {train, more}),
-            "process 1 has shards/train-00001.h5 (data.train), which process 0 has not" + give);
+            "process 1 has shards/train-00001.h5 (data.train), which process 0 does not have" + give);
   EXPECT_EQ(said({train, more}, {more, train}),
-            "process 1 has the files in another order than process 0" + give);
+            "process 1 lists the files in another order than process 0" + give);
 }
 
 TEST(RankAgreement, ADifferenceIsAMistakeOfUseButForModels) {

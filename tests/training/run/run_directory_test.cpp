@@ -46,7 +46,7 @@ TEST(RunDirectory, AnotherRunIsNotOverwritten) {
   begin_run(folder / "run");
   EXPECT_THROW(RunDirectory(folder / "run", RunMode::fresh), UsageError);
   EXPECT_THAT(error_of([&] { RunDirectory(folder / "run", RunMode::fresh); }),
-              HasSubstr("holds a run already"));
+              HasSubstr("already holds a run"));
   EXPECT_EQ(read_text(folder / "run/recipe.toml"), "a = 1\n");
 }
 
@@ -74,7 +74,7 @@ TEST(RunDirectory, AnyFileOfARunMakesItOne) {
     std::filesystem::create_directories(folder / "run/checkpoints");
     folder.write(std::string("run/") + name, "of the run");
     EXPECT_THAT(error_of([&] { RunDirectory(folder / "run", RunMode::fresh); }),
-                HasSubstr("holds a run already"))
+                HasSubstr("already holds a run"))
         << name;
     EXPECT_TRUE(RunDirectory(folder / "run", RunMode::automatic).resumes()) << name;
     EXPECT_EQ(read_text(folder / "run" / name), "of the run");
@@ -110,7 +110,7 @@ TEST(RunDirectory, FilesOfTheUserStay) {
   linked.write("numbers", "17\n");
   std::filesystem::create_hard_link(linked / "numbers", linked / "mine/lock");
   EXPECT_THAT(error_of([&] { RunDirectory(linked / "mine", RunMode::fresh); }),
-              HasSubstr("is not the lock of a run"));
+              HasSubstr("is not a run's lock"));
   EXPECT_EQ(read_text(linked / "numbers"), "17\n");
 }
 
@@ -148,8 +148,7 @@ TEST(RunDirectory, AnotherTokenizerIsNotWrittenOver) {
   const RunDirectory run(folder / "mine", RunMode::fresh);
   EXPECT_NO_THROW(run.write_tokenizer("pieces"));
   for (const char* other : {"pieceS", "more pieces"})
-    EXPECT_THAT(error_of([&] { run.write_tokenizer(other); }),
-                HasSubstr("is another tokenizer than data.tokenizer"));
+    EXPECT_THAT(error_of([&] { run.write_tokenizer(other); }), HasSubstr("differs from data.tokenizer"));
   EXPECT_EQ(read_text(folder / "mine/tokenizer.model"), "pieces");
 }
 

@@ -40,7 +40,7 @@ class Fill : public TrainingFixture {
   }
 
   static ProgramResult fill(const fs::path& model, std::vector<std::string> more) {
-    more.insert(more.begin(), {"fill", model.string()});
+    more.insert(more.begin(), {"fill-mask", model.string()});
     return run_program(more);
   }
 
@@ -180,8 +180,8 @@ TEST_F(Fill, TextsInBrackets) {
     std::vector<std::string> words = {"--top", "2"};
     if (separator) words.emplace_back("--");
     words.insert(words.end(), texts.begin(), texts.end());
-    std::vector<std::string> all = {"fill", run.string(), "--output", (folder() / "filled.jsonl").string(),
-                                    "--overwrite"};
+    std::vector<std::string> all = {"fill-mask", run.string(), "--output",
+                                    (folder() / "filled.jsonl").string(), "--overwrite"};
     all.insert(all.end(), words.begin(), words.end());
     const ProgramResult result = run_program(all);
     ASSERT_EQ(result.code, 0) << result.output;
@@ -262,10 +262,10 @@ TEST_F(Fill, IsToldWhatIsMissingOrWrong) {
   const fs::path run = train("run");
   const auto refused = [&](const std::vector<std::string>& more, int code,
                            const std::vector<std::string>& parts) { expect(fill(run, more), code, parts); };
-  refused({}, 2, {"nothing to fill", "[MASK]", "--input", "--held-out"});
+  refused({}, 2, {"no texts to fill", "[MASK]", "--input", "--held-out"});
   refused({"x [MASK]", "--input", "y"}, 2, {"TEXT, --input and --held-out", "one of them"});
   refused({"return x"}, 2, {"'return x' has no [MASK]"});
-  refused({"x [MASK]", ""}, 2, {"nothing is given"});
+  refused({"x [MASK]", ""}, 2, {"the value is empty"});
   refused({"x [MASK]", "\xff [MASK]"}, 2, {"is not UTF-8"});
   refused({"x [MASK]", "--text", "code"}, 2, {"--text requires --input"});
   refused({"x [MASK]", "--seed", "1"}, 2, {"--seed requires --held-out"});

@@ -107,7 +107,7 @@ TEST_F(Finetune, APairOfTextsThatAreEncodedApartHasNoVector) {
   const ProgramResult pair =
       run_program({"embed", run, "--input", dev, "--output", (folder() / "v.h5").string()});
   EXPECT_EQ(pair.code, 2);
-  EXPECT_THAT(pair.output, HasSubstr("encodes each text of a pair by itself"));
+  EXPECT_THAT(pair.output, HasSubstr("encodes each text of a pair separately"));
   EXPECT_THAT(pair.output, HasSubstr("--text first"));
   EXPECT_EQ(
       run_program({"embed", run, "--input", dev, "--text", "first", "--output", (folder() / "v.h5").string()})
@@ -127,12 +127,12 @@ TEST_F(InvalidFinetuneInput, IsToldWhatIsMissingOrWrong) {
   expect(arguments("finetune", {}, {"task.text=[]"}), 2, {"task.text is missing"});
   expect(arguments("finetune", {}, {"task.name=mnli", "task.train=[]"}), 2, {"task.folder is missing"});
   expect(arguments("finetune", {}, {"task.name=mnly", "task.folder=glue"}), 2,
-         {"task.name = \"mnly\" is no GLUE task; did you mean 'mnli'?"});
+         {"task.name = \"mnly\" is not a GLUE task; did you mean 'mnli'?"});
   expect(arguments("finetune", {}, {"task.text=\"frist\""}), 1, {"no column 'frist'", "number, second"});
   expect(arguments("finetune", {}, {"task.label=number"}), 1, {"400 different", "label"});
   expect(arguments("finetune", {}, {"task.labels=[\"yes\", \"no\"]"}), 1,
          {"unknown label ('other', 'same'): 400", "yes, no"});
-  expect(arguments("finetune", {}, {"task.kind=regression"}), 1, {"score that is no number"});
+  expect(arguments("finetune", {}, {"task.kind=regression"}), 1, {"score is not a number"});
   expect(arguments("finetune", {}, {"task.metric=pearson"}), 2, {"pearson", "classification"});
   expect(arguments("finetune", {}, {"run.evaluation_batches=3"}), 2, {"evaluation_batches"});
   expect(arguments("finetune", {"--from", (folder() / "none").string()}), 2, {"no such checkpoint"});
@@ -155,18 +155,18 @@ TEST_F(InvalidFinetuneInput, AResumedRunKeepsItsOrigin) {
     return arguments("finetune", more);
   };
   ASSERT_EQ(run_program(tune(pre, {"--stop-after", "3"})).code, 0);
-  expect(tune((folder() / "another").string(), {"--resume", "auto"}), 2, {"was begun with", "pre"});
+  expect(tune((folder() / "another").string(), {"--resume", "auto"}), 2, {"was started from", "pre"});
   // One resume without it does not make the run another's.
   ASSERT_EQ(
       run_program(arguments("finetune", {"--output", run, "--resume", "auto", "--stop-after", "4"})).code, 0);
   EXPECT_THAT(load_recipe(folder() / "run/recipe.toml", {}).run.initial_checkpoint, HasSubstr("pre"));
   ASSERT_EQ(run_program(tune(pre, {"--resume", "auto", "--stop-after", "5"})).code, 0);
-  expect(tune("/", {"--resume", "auto"}), 2, {"was begun with", "pre"});
+  expect(tune("/", {"--resume", "auto"}), 2, {"was started from", "pre"});
   // The same folder by other names, also where an earlier version had kept the name as it was typed.
   EXPECT_TRUE(fs::path(load_recipe(folder() / "run/recipe.toml", {}).run.initial_checkpoint).is_absolute());
   fs::create_directory_symlink(pre, folder() / "link");
   const auto resumes_with = [&](const fs::path& from) {  // and has nothing more to do
-    expect(tune(from.string(), {"--resume", "auto", "--stop-after", "5"}), 2, {"has done 5 steps already"});
+    expect(tune(from.string(), {"--resume", "auto", "--stop-after", "5"}), 2, {"has already done 5 steps"});
   };
   resumes_with(folder() / "link");
   resumes_with(fs::relative(pre));

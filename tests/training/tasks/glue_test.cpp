@@ -187,10 +187,10 @@ TEST_F(GlueCommand, GoesOnWhereItWasKilled) {
 TEST_F(GlueCommand, SaysWhatIsWrong) {
   const ProgramResult unknown = run_program(arguments("out", {"--tasks", "mnlj"}));
   EXPECT_EQ(unknown.code, 2);
-  EXPECT_THAT(unknown.output, HasSubstr("'mnlj' is no GLUE task; there are cola"));
+  EXPECT_THAT(unknown.output, HasSubstr("'mnlj' is not a GLUE task; choose from cola"));
   const ProgramResult nothing = run_program(arguments("out", {"--tasks", "mnli"}));
   EXPECT_EQ(nothing.code, 2);
-  EXPECT_THAT(nothing.output, HasSubstr("holds no task's files"));
+  EXPECT_THAT(nothing.output, HasSubstr("has no files of these tasks"));
   ASSERT_EQ(run_program(arguments("out", {"--tasks", "rte"}, "1")).code, 0);
   std::ofstream(folder() / "out/runs/rte-1/result.json") << "{";
   const ProgramResult damaged = run_program(arguments("out", {"--tasks", "rte"}, "1"));
@@ -202,8 +202,7 @@ TEST_F(GlueCommand, SaysWhatIsWrong) {
 
 TEST_F(GlueCommand, RefusesWhatItSaysItself) {
   for (const char* key : {"run.seed=7", "task.name=\"mrpc\"", "task.folder=\"x\"", "run.output=\"x\""})
-    expect(run_program(arguments("out", {"--set", key})), 2,
-           {"comera glue says it for each task and each seed"});
+    expect(run_program(arguments("out", {"--set", key})), 2, {"comera glue sets it for each task and seed"});
   EXPECT_FALSE(fs::exists(folder() / "out"));
 }
 
@@ -218,7 +217,7 @@ TEST_F(GlueCommand, OneTableIsOfOneModel) {
   fs::remove_all(folder() / "pretrained");
   fs::rename(folder() / "longer", folder() / "pretrained");
   expect(run_program(arguments("out", {}, "2")), 2,
-         {"its runs began with another model than", "another --output"});
+         {"its runs started from another model than", "another --output"});
 }
 
 // Random weights of the same shapes, other ones for each seed; a table has one kind of runs.
@@ -242,14 +241,14 @@ TEST_F(GlueCommand, FromScratchItBeginsWithRandomWeights) {
   EXPECT_EQ(run_program(arguments("scratch", scratch)).code, 0);
   const ProgramResult mixed = run_program(arguments("scratch", still));
   EXPECT_EQ(mixed.code, 2);
-  EXPECT_THAT(mixed.output, HasSubstr("one with its weights and the other without"));
+  EXPECT_THAT(mixed.output, HasSubstr("with --scratch unlike this call"));
 }
 
 TEST_F(GlueCommand, MnlisModelsAreThoseOfTheFolder) {
   const auto from_mnli = [&](const std::string& seeds) {
     return run_program(arguments("out", {"--tasks", "rte", "--from-mnli"}, seeds));
   };
-  expect(from_mnli("1"), 2, {"--from-mnli: ", "out/runs/mnli-1 is no finished run of MNLI"});
+  expect(from_mnli("1"), 2, {"--from-mnli: ", "out/runs/mnli-1 is not a finished run of MNLI"});
   EXPECT_FALSE(fs::exists(folder() / "out"));
   const fs::path mnli = folder() / "glue/MNLI";
   write("MNLI", "index\tsentence1\tsentence2\tgold_label\n", 60, [](int i) {
@@ -261,7 +260,7 @@ TEST_F(GlueCommand, MnlisModelsAreThoseOfTheFolder) {
   ASSERT_EQ(run_program(arguments("out", {"--tasks", "mnli"}, "1")).code, 0);
   ASSERT_EQ(from_mnli("1").code, 0);
   EXPECT_THAT(read_text(folder() / "out/runs/rte-1/recipe.toml"), HasSubstr("runs/mnli-1/best.h5"));
-  expect(from_mnli("2"), 2, {"out/runs/mnli-2 is no finished run of MNLI"});
+  expect(from_mnli("2"), 2, {"out/runs/mnli-2 is not a finished run of MNLI"});
   // More seeds later, of both.
   const ProgramResult more = run_program(arguments("out", {"--tasks", "mnli,rte", "--from-mnli"}, "2"));
   EXPECT_EQ(more.code, 0) << more.output;
@@ -273,7 +272,7 @@ TEST_F(GlueCommand, ATestSetThatCannotBeReadIsNamedAndTheRestGoesOn) {
   std::ofstream(test) << "index\tother\n0\tx\n";
   const ProgramResult result = run_program(arguments("out", {}, "1"));
   EXPECT_EQ(result.code, 0) << result.output;
-  EXPECT_THAT(result.output, HasSubstr("note: there are no predictions STS-B.tsv: "));
+  EXPECT_THAT(result.output, HasSubstr("note: no predictions STS-B.tsv: "));
   EXPECT_EQ(results("out")["tasks"].size(), 2U);
   // Predictions that are there already are not made again.
   const fs::path made = folder() / "out/submission/RTE.tsv";

@@ -33,7 +33,7 @@ Words reader(Try& own, const std::string& recipe, int number) {
     case 4:
       if (task)
         return {"predict", "run", "--input", input("dev.tsv"), "--output", output + ".tsv", "--threads", "1"};
-      return {"fill", "run", "return [MASK]", "--threads", "1"};
+      return {"fill-mask", "run", "return [MASK]", "--threads", "1"};
     case 5:
       return {"inspect", "run"};
     default:

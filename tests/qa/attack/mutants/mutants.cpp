@@ -75,7 +75,7 @@ Reading reading_of(Try& own, const std::string& recipe, const fs::path& file) {
         return {{"predict", name, "--tokenizer", "run/tokenizer.model", "--input", input("dev.tsv"),
                  "--output", "p.tsv", "--threads", "1"},
                 false};
-      if (own.chance.one_in(2)) return {{"fill", run, "return [MASK]", "--threads", "1"}};
+      if (own.chance.one_in(2)) return {{"fill-mask", run, "return [MASK]", "--threads", "1"}};
       return {{"embed", run, "--input", input("lines.txt"), "--output", "v.h5", "--threads", "1"}};
     case 6:
       return {{"compact", run, "--output", "small.h5"}};

@@ -69,7 +69,7 @@ std::string cut_short(Chance& chance, const std::string& merges) {
 
 Words reading(Try& own) {
   return own.chance.pick(
-      std::vector<Words>{{"fill", "imported.h5", "return [MASK]", "--threads", "1"},
+      std::vector<Words>{{"fill-mask", "imported.h5", "return [MASK]", "--threads", "1"},
                          {"embed", "imported.h5", "--input", own.sample().file("lines.txt").string(),
                           "--output", "v.jsonl", "--threads", "1"},
                          {"inspect", "imported.h5"},
