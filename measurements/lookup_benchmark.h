@@ -24,7 +24,7 @@ struct LookupBenchmarkOptions {
 
 struct LookupResult {
   std::int64_t tokens = 0, distinct = 0;
-  std::string way;                         // dense, naive, unique, halves
+  std::string way;                         // dense, naive, unique, factors
   double forward_ms = 0, backward_ms = 0;  // medians
   std::int64_t parameters = 0;
   std::size_t forward_bytes = 0,

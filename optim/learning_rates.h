@@ -9,9 +9,10 @@
 #include "kernels/shared/step_values.h"
 #include "optim/optimizer_options.h"
 
-// The learning rate of every parameter: which rates there are (LearningRates, as a recipe's phase gives
-// them), which one a parameter has (group_of), and how they reach the kernels (StepRates fill
-// StepInputs::learning_rate, which the optimizer's kernels index by ParameterSegment::group).
+// The learning rate of every parameter. The way of one: a recipe's phase (Codec<LearningRates>) → times the
+// schedule's factor (Schedule::factor, TrainingRun::step) → StepRates → StepEngine::apply() writes
+// StepInputs::learning_rate on the device → the optimizer's kernels index it by ParameterSegment::group, which
+// segment_of() takes from group_of().
 namespace comera {
 
 // The rates at the end of a phase's warm-up; a schedule multiplies all of them by one factor.

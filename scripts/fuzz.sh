@@ -3,7 +3,7 @@
 # in turn from its checked-in corpus. Fails at the first crash, broken promise, hang or lack of memory.
 #   scripts/fuzz.sh                 a minute for each target
 #   scripts/fuzz.sh SECONDS [TARGET ...]
-# What is found stays in build/fuzz/found/TARGET-*: run build/fuzz/tests/fuzz/fuzz_TARGET FILE to see it again,
+# What is found stays in build/fuzz/found/TARGET-*: run build/fuzz/tests/qa/fuzz/fuzz_TARGET FILE to see it again,
 # mend it, and add the file to tests/qa/fuzz/corpus/TARGET. New inputs are collected in build/fuzz/corpus/TARGET.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -36,7 +36,7 @@ found=build/fuzz/found
 mkdir -p "$found"
 printf '%-20s %10s %12s %9s\n' target seconds executions features
 for target in "${targets[@]}"; do
-  program=build/fuzz/tests/fuzz/fuzz_$target
+  program=build/fuzz/tests/qa/fuzz/fuzz_$target
   [[ -x $program ]] || {
     printf 'fuzz: error: there is no target %s\n' "$target" >&2
     exit 2

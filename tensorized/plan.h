@@ -28,7 +28,7 @@ struct PlanCost {
 // The time that this takes on a machine whose products are computed in that type.
 double seconds_of(const PlanCost& cost, const MachineModel& machine, DType compute);
 
-// The ways: `halves` contracts the tensor train into its left and right factors A and B and multiplies twice
+// The ways: `factors` contracts the tensor train into its left and right factors A and B and multiplies twice
 // (the paper's choice for many tokens); `dense` contracts it into W; `modewise` contracts the input with one
 // mode after the other, for few tokens.
 enum class PlanPart : std::uint8_t { forward, input_gradient, core_gradient };

@@ -8,7 +8,7 @@ namespace reference {
 
 void register_all(Backend& backend) {
 #define COMERA_REGISTER(file) register_##file(backend);
-  COMERA_PLAIN_FILES(COMERA_REGISTER)
+  COMERA_REFERENCE_FILES(COMERA_REGISTER)
 #undef COMERA_REGISTER
 }
 

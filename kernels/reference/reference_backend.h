@@ -12,7 +12,7 @@ namespace reference {
 
 // The files of this folder, named after the stems of their operations in kernels/ops. Each registers its
 // operations.
-#define COMERA_PLAIN_FILES(X)   \
+#define COMERA_REFERENCE_FILES(X)   \
   X(attention)                  \
   X(bias_activation)            \
   X(bias_dropout_residual_norm) \
@@ -36,7 +36,7 @@ namespace reference {
   X(ttm_rows)
 
 #define COMERA_DECLARE(file) void register_##file(Backend& backend);
-COMERA_PLAIN_FILES(COMERA_DECLARE)
+COMERA_REFERENCE_FILES(COMERA_DECLARE)
 #undef COMERA_DECLARE
 
 // Registers all of them: the CPU's backend starts with them too.

@@ -40,7 +40,7 @@ void DlrmConfig::validate() const {
                  table_name(t), tables[t].rows);
     if (tables[t].train) tables[t].train->validate(table_name(t), tables[t].rows, width);
   }
-  COMERA_CHECK(lookup != LookupKind::naive, "a DLRM looks rows up by 'unique' or 'halves', not 'naive'");
+  COMERA_CHECK(lookup != LookupKind::naive, "a DLRM looks rows up by 'unique' or 'factors', not 'naive'");
   if (dense_features > 0)
     check_layers("bottom", bottom, dense_features, width, "the width of the tables' rows");
   else

@@ -12,7 +12,7 @@ namespace comera {
 // Lookups:
 //   naive   a chain of small products for every token
 //   unique  the same for every unique id of the batch
-//   halves  contracts the left and right factors once, then one small product for every unique id
+//   factors contracts the left and right factors once, then one small product for every unique id
 // For backward, a lookup keeps only the factors. As a tied decoder, it either works through the factors or,
 // if that is less work, rebuilds the table part by part and keeps one part at a time.
 class TTMEmbedding final : public Embedding {

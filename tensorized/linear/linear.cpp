@@ -32,7 +32,7 @@ ProductPlace Linear::place(const Context& context, bool suited) const {
   if (float8_ && !fits_float8())
     why = "its sizes are not multiples of 16";
   else if (float8_ && !suited)
-    why = "not evaluated by halves, which is cheaper for so few rows";
+    why = "not evaluated through the left and right factors: another way is cheaper for this few rows";
   return {context.products, spec_.name, why};
 }
 

@@ -1,5 +1,6 @@
 // What every page of the documentation has: a place in the index of docs/README.md, a title and then a
-// sentence, short lines, and links that lead somewhere. The README stays a page.
+// sentence, short lines, links that lead somewhere, and names of files that exist. The README stays a page,
+// and folders have rooms.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -192,6 +193,45 @@ TEST(Docs, LinksLeadSomewhere) {
       EXPECT_FALSE(reason.has_value())
           << page_name(page) << ":" << link.line << ": " << link.target << ": " << reason.value_or("");
     }
+}
+
+// `folder/file.cpp` in a page is a file of the project; names in capitals stand for others.
+TEST(Docs, FilesAreWhereThePagesSay) {
+  static const std::set<std::string> suffixes = {".h", ".cpp", ".cu", ".py", ".sh", ".cmake", ".toml"};
+  int seen = 0;
+  for (const fs::path& page : pages_of_docs())
+    for (const std::string& line : lines_of_page(page))
+      for (std::size_t at = line.find('`'); at != line.npos;) {
+        const std::size_t end = line.find('`', at + 1);
+        if (end == line.npos) break;
+        const std::string span = line.substr(at + 1, end - at - 1);
+        at = line.find('`', end + 1);
+        const std::string first = span.substr(0, span.find('/'));
+        if (span.find('/') == span.npos || span.find_first_of(" *{$<") != span.npos ||
+            !suffixes.contains(fs::path(span).extension()) || first.empty() ||
+            !fs::is_directory(docs_root / first) ||
+            std::any_of(span.begin(), span.end(), [](unsigned char c) { return std::isupper(c); }))
+          continue;
+        ++seen;
+        EXPECT_TRUE(fs::exists(docs_root / span)) << page_name(page) << ": there is no " << span;
+      }
+  EXPECT_GT(seen, 100);
+}
+
+// What somebody can find in one look: no more files at one level of a folder.
+TEST(Docs, FoldersHaveRooms) {
+  constexpr int most_files = 25;
+  static const std::set<std::string> suffixes = {".h", ".cpp", ".cu", ".def"};
+  std::map<std::string, int> files;
+  for (const auto& top : fs::directory_iterator(docs_root)) {
+    const std::string name = top.path().filename();
+    if (!top.is_directory() || name.starts_with('.') || name.starts_with("build")) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(top))
+      if (entry.is_regular_file() && suffixes.contains(entry.path().extension()))
+        ++files[page_name(entry.path().parent_path())];
+  }
+  EXPECT_GT(files.size(), 40U);
+  for (const auto& [folder, count] : files) EXPECT_LE(count, most_files) << folder;
 }
 
 TEST(Docs, TheReadmeIsAPage) {

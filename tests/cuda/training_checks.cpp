@@ -157,7 +157,7 @@ std::vector<NarrowCase> narrow_cases(const MachineModel& machine) {
     cases.back().config.low_rank->rank = rank;
   }
   cases.push_back({"adapters", lte_config()});
-  // Attention between the halves of its trains: heads are wide, ranks small.
+  // Attention between the left and right factors: heads are wide, ranks small.
   EncoderConfig wide = small_config(true);
   wide.hidden = 64, wide.heads = 2, wide.ffn = 64;
   const TTShape shape{{8, 8}, {8, 8}, {2, 3, 2}};
@@ -165,7 +165,7 @@ std::vector<NarrowCase> narrow_cases(const MachineModel& machine) {
       shape;
   wide.tensorized.embedding = TTMShape{{4, 2, 4}, {4, 4, 4}, {5, 6}};
   EXPECT_TRUE(all_by_factors(choose_plan(machine, shape, 48, PlanKind::automatic, DType::bfloat16)));
-  cases.push_back({"between halves", wide});
+  cases.push_back({"between factors", wide});
   wide.norm = NormPlacement::pre;
   cases.push_back({"between halves, norms before", wide});
   wide.norm = NormPlacement::post;

@@ -140,7 +140,7 @@ TEST(ImportRefuses, ConfigurationsOfOtherModels) {
       {"model_type", "gpt2", "a model of type gpt2 cannot be imported"},
       {"model_type", 3, "model_type = 3 is of the wrong kind"},
       {"model_type", nullptr, "has no model_type"},
-      {"hidden_act", "mish", "hidden_act = \"mish\" cannot be imported; only \"gelu\", \"gelu_python\""},
+      {"hidden_act", "no_such", "hidden_act = \"no_such\" cannot be imported; only \"gelu\", \"gelu_python\""},
       {"position_embedding_type", "relative_key", "position_embedding_type"},
       {"is_decoder", true, "is_decoder"},
       {"tie_word_embeddings", false, "tie_word_embeddings"},

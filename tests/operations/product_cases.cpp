@@ -137,7 +137,7 @@ struct FactorsCase {
 };
 
 void factors_cases(std::vector<OperationCase>& cases, const FactorsCase& c) {
-  cases.push_back({"TTHalvesForward_" + c.name, 4e-6, [=](OpTestContext& world) {
+  cases.push_back({"TTFactorsForward_" + c.name, 4e-6, [=](OpTestContext& world) {
                      TTFactorsForward op;
                      for (int i = 0; i < c.trains; ++i) {
                        const TTCoreChain train = random_train(world, c.modes, c.inputs, c.ranks);
@@ -152,7 +152,7 @@ void factors_cases(std::vector<OperationCase>& cases, const FactorsCase& c) {
                      }
                      world.run(op);
                    }});
-  cases.push_back({"TTHalvesBackward_" + c.name, 1e-5, [=](OpTestContext& world) {
+  cases.push_back({"TTFactorsBackward_" + c.name, 1e-5, [=](OpTestContext& world) {
                      TTFactorsBackward op;
                      for (int i = 0; i < c.trains; ++i) {
                        const TTCoreChain train = random_train(world, c.modes, c.inputs, c.ranks);

@@ -312,7 +312,7 @@ void RankStages::load(const CheckpointReader& reader) {
   state_.size_left = finite("size_left");
 }
 
-void RankStages::keep_order(const CheckpointReader& reader, const RunState& state) {
+void RankStages::keep_prune_order(const CheckpointReader& reader, const RunState& state) {
   const bool knows_importance = std::ranges::any_of(
       reader.tensors(), [](const CheckpointTensor& tensor) { return tensor.path.ends_with("/importance"); });
   if (knows_importance || state.phase >= std::ssize(recipe_.phases) || state.phase_step == 0) return;

@@ -37,7 +37,7 @@ class RankStages {
   void save(CheckpointWriter& writer) const;
   // A compressing phase that was begun by an earlier version, which ordered entries by their magnitude alone,
   // keeps that order.
-  void keep_order(const CheckpointReader& reader, const RunState& state);
+  void keep_prune_order(const CheckpointReader& reader, const RunState& state);
   // Called when the model exists. UsageError if a coming phase has an unreachable target. False if no phase
   // adapts ranks.
   bool begin(const Trainable& model, const RunState& state);

@@ -68,7 +68,7 @@ DataPlace read_snapshot(const std::filesystem::path& checkpoint, const RunParts&
   run.ranks.load(reader);
   if (Float8State* float8 = run.engine.model().float8()) load_float8(reader, *float8);
   run.state = RunState::load(reader);
-  run.ranks.keep_order(reader, run.state);
+  run.ranks.keep_prune_order(reader, run.state);
   // A run is started once, and --from need not be repeated.
   recipe.run.initial_checkpoint = before.run.initial_checkpoint;
   const std::vector<std::int64_t> asked = run.plan.steps();

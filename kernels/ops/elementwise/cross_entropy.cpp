@@ -49,7 +49,7 @@ Work work_of(const DenseMaskedCrossEntropy& op) {
 void TTMMaskedCrossEntropy::check() const {
   const char* name = "TTMMaskedCrossEntropy";
   COMERA_CHECK(left.shape().dims() == 3 && right.shape().dims() == 3,
-               "{}: the halves must be (L, nl, rank) and (nr, rank, R), not {} and {}", name,
+               "{}: the left and right factors must be (L, nl, rank) and (nr, rank, R), not {} and {}", name,
                left.shape().text(), right.shape().text());
   const std::int64_t rows = h.dim(0), width = left.dim(1) * right.dim(0);
   check_tensor(name, "h", h, {rows, width}, compute());

@@ -67,9 +67,9 @@ std::int64_t TTCoreChain::input_size() const { return product_of_modes(*this, 0,
 std::int64_t TTCoreChain::output_size() const { return product_of_modes(*this, inputs, order); }
 
 void TTFactorsForward::check() const {
-  COMERA_CHECK(!factors.empty(), "TTHalvesForward: no tensor train was given");
+  COMERA_CHECK(!factors.empty(), "TTFactorsForward: no tensor train was given");
   for (const Factors& factors : factors)
-    check_factors("TTHalvesForward", factors.train, factors.a, factors.a_apart, factors.columns(), factors.b,
+    check_factors("TTFactorsForward", factors.train, factors.a, factors.a_apart, factors.columns(), factors.b,
                   factors.last_row, compute());
 }
 
@@ -85,14 +85,14 @@ Work work_of(const TTFactorsForward& op) {
 }
 
 void TTFactorsBackward::check() const {
-  COMERA_CHECK(!factors.empty(), "TTHalvesBackward: no tensor train was given");
+  COMERA_CHECK(!factors.empty(), "TTFactorsBackward: no tensor train was given");
   for (const Factors& factors : factors) {
-    check_factors("TTHalvesBackward", factors.train, factors.da, factors.a_apart,
+    check_factors("TTFactorsBackward", factors.train, factors.da, factors.a_apart,
                   factors.train.rank(factors.train.inputs - 1), factors.db, factors.dlast_row, compute());
     for (int k = 0; k < factors.train.order; ++k) {
-      check_tensor("TTHalvesBackward", "dcore", factors.dcore[k], factors.train.core[k].shape(), compute());
+      check_tensor("TTFactorsBackward", "dcore", factors.dcore[k], factors.train.core[k].shape(), compute());
       if (k + 1 < factors.train.order)
-        check_tensor("TTHalvesBackward", "dgate", factors.dgate[k], factors.train.gate[k].shape(), compute());
+        check_tensor("TTFactorsBackward", "dgate", factors.dgate[k], factors.train.gate[k].shape(), compute());
     }
   }
 }

@@ -10,7 +10,7 @@ namespace {
 template <class Operation>
 void check_common(const char* name, const Operation& op, const Tensor& rows) {
   COMERA_CHECK(op.left.shape().dims() == 3 && op.right.shape().dims() == 3,
-               "{}: the halves must be (L, nl, rank) and (R, rank, nr), not {} and {}", name,
+               "{}: the left and right factors must be (L, nl, rank) and (R, rank, nr), not {} and {}", name,
                op.left.shape().text(), op.right.shape().text());
   check_tensor(name, "left", op.left, op.left.shape(), op.compute());
   check_tensor(name, "right", op.right, {op.right.dim(0), op.left.dim(2), op.right.dim(2)}, op.compute());
