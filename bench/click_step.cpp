@@ -84,7 +84,7 @@ void measure(std::int64_t width, std::int64_t rank, std::int64_t examples, int p
     engine.clear_results();
     engine.load(clicks.block());
     engine.micro({.seed = 1, .step = static_cast<std::uint32_t>(number), .micro_batch = 0});
-    engine.apply(number, static_cast<double>(examples), {1e-3, 1e-3, 1e-3, 1e-3, 1e-3}, 0);
+    engine.apply(number, static_cast<double>(examples), StepRates(LearningRates::all(1e-3)), 0);
     return engine.results().loss_sum / static_cast<double>(examples);
   };
   step(0);

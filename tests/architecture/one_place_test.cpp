@@ -46,15 +46,15 @@ bool is_searched(const fs::path& file) {
 }
 
 TEST(OnePlace, PrintsOpensAndCatches) {
-  const fs::path root = COMERA_SOURCE_DIR;
+  const fs::path source = COMERA_SOURCE_DIR;
   int files = 0;
   for (const char* folder :
-       {"batches", "bench", "checkpoints", "cli", "data", "distributed", "exchange", "kernels", "model",
-        "optim", "recipes", "reports", "storage", "tensorized", "training"})
-    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+       {"batches", "bench", "checkpoints", "cli", "data", "distributed", "exchange", "kernels",
+        "measurements", "model", "optim", "recipes", "reports", "storage", "tensorized", "training"})
+    for (const auto& entry : fs::recursive_directory_iterator(source / folder)) {
       if (!is_searched(entry.path())) continue;
       ++files;
-      const std::string name = fs::relative(entry.path(), root).string();
+      const std::string name = fs::relative(entry.path(), source).string();
       std::ifstream stream(entry.path());
       int number = 0;
       for (std::string line; std::getline(stream, line);) {

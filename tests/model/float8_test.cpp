@@ -75,8 +75,8 @@ Backend without_rounding() {
 }
 
 // A model with memory to run it in.
-struct OpTestContext {
-  explicit OpTestContext(const EncoderConfig& config, const Backend& backend = reference_backend())
+struct Float8Model {
+  explicit Float8Model(const EncoderConfig& config, const Backend& backend = reference_backend())
       : harness(backend, std::size_t{8} << 20),
         model(config, host_allocator(), true),
         batch(random_batch({7, 3, 1, 10}, 29, model.token_embedding().right_rows())) {
@@ -111,7 +111,7 @@ struct OpTestContext {
   PackedBatch batch;
 };
 
-double gradient_error(const OpTestContext& rounded, const OpTestContext& exact) {
+double gradient_error(const Float8Model& rounded, const Float8Model& exact) {
   return difference(rounded.gradient(), exact.gradient());
 }
 
@@ -154,7 +154,7 @@ TEST_P(Float8Models, AreExactButForRounding) {
     SCOPED_TRACE(fmt::format("without {}", fmt::join(removed, ", ")));
     EncoderConfig wanted = config();
     for (const char* layer : removed) wanted.tensorized.ranks[layer] = {0, 0, 0};
-    OpTestContext exact(wanted), padded(in_float8(wanted), backend);
+    Float8Model exact(wanted), padded(in_float8(wanted), backend);
     const double loss = exact.run(true);
     EXPECT_NEAR(padded.run(true) / loss, 1, 1e-12);
     EXPECT_LT(difference(padded.gradient(), exact.gradient()), 1e-11);
@@ -172,7 +172,7 @@ TEST_P(Float8Models, AreCloseToTheExactModel) {
     SCOPED_TRACE(fmt::format("without {}", fmt::join(removed, ", ")));
     EncoderConfig wanted = config();
     for (const char* layer : removed) wanted.tensorized.ranks[layer] = {0, 0, 0};
-    OpTestContext exact(wanted), rounded(in_float8(wanted));
+    Float8Model exact(wanted), rounded(in_float8(wanted));
     const double loss = exact.run(true);
     EXPECT_NEAR(rounded.run(true) / loss, 1, 0.05);
     EXPECT_LT(gradient_error(rounded, exact), 0.5);
@@ -186,8 +186,8 @@ TEST(Float8QuickModels, AreCloseToTheExactModel) {
     EncoderConfig narrow = float8_config(head);
     narrow.compute = DType::bfloat16;
     EncoderConfig exact_config = float8_config(head);
-    OpTestContext exact(exact_config), rounded(in_float8(narrow), cpu_backend());
-    for (OpTestContext* world : {&exact, &rounded}) spread_gates(world->model.parameters());
+    Float8Model exact(exact_config), rounded(in_float8(narrow), cpu_backend());
+    for (Float8Model* tested : {&exact, &rounded}) spread_gates(tested->model.parameters());
     const double loss = exact.run(true);
     EXPECT_NEAR(rounded.run(true) / loss, 1, 0.05);
     EXPECT_LT(gradient_error(rounded, exact), 0.5);
@@ -204,7 +204,7 @@ TEST(Float8QuickModels, AreCloseToTheExactModel) {
 
 TEST(Float8DenseModels, AreCloseToTheExactModel) {
   const EncoderConfig dense = float8_config().dense_baseline();
-  OpTestContext exact(dense), rounded(in_float8(dense));
+  Float8Model exact(dense), rounded(in_float8(dense));
   const double loss = exact.run(true);
   EXPECT_NEAR(rounded.run(true) / loss, 1, 0.05);
   EXPECT_LT(gradient_error(rounded, exact), 0.3);
@@ -213,7 +213,7 @@ TEST(Float8DenseModels, AreCloseToTheExactModel) {
 
 // A width that is no multiple of 16 is computed in the type of activations.
 TEST(Float8DenseModels, LeaveOutWhatDoesNotFit) {
-  OpTestContext exact(small_config(false)), same(in_float8(small_config(false)));
+  Float8Model exact(small_config(false)), same(in_float8(small_config(false)));
   const double loss = exact.run(true);
   EXPECT_EQ(same.run(true), loss);
   EXPECT_EQ(same.gradient(), exact.gradient());
@@ -221,9 +221,9 @@ TEST(Float8DenseModels, LeaveOutWhatDoesNotFit) {
 
 // The first step has scales of 1; those of the second come from it. An evaluation changes neither.
 TEST(Float8Scales, DelayedOnesComeFromTheStepBefore) {
-  OpTestContext exact(float8_config()), delayed(in_float8(float8_config(), Float8Config::Scaling::delayed)),
+  Float8Model exact(float8_config()), delayed(in_float8(float8_config(), Float8Config::Scaling::delayed)),
       current(in_float8(float8_config()));
-  for (OpTestContext* world : {&exact, &delayed, &current}) world->run(true);
+  for (Float8Model* tested : {&exact, &delayed, &current}) tested->run(true);
   const Float8State::Snapshot fresh = delayed.model.float8()->snapshot();
   for (const auto& [layer, state] : fresh)
     for (const float scale : state.scale) EXPECT_EQ(scale, 1) << layer;
@@ -241,7 +241,7 @@ TEST(Float8Scales, DelayedOnesComeFromTheStepBefore) {
 // What a run saves and goes on from, and what a compacted model takes over.
 TEST(Float8Scales, AreRestored) {
   const EncoderConfig config = in_float8(float8_config(), Float8Config::Scaling::delayed);
-  OpTestContext first(config), second(config);
+  Float8Model first(config), second(config);
   for (int step = 0; step < 6; ++step) {  // more than are remembered
     first.run(true);
     first.next();
@@ -250,10 +250,10 @@ TEST(Float8Scales, AreRestored) {
   second.model.float8()->restore(saved);
   EXPECT_EQ(second.model.float8()->snapshot(), saved);
   for (int step = 0; step < 3; ++step)
-    for (OpTestContext* world : {&first, &second}) {
-      run(world->harness.context(), Fill{.x = world->model.parameters().gradients(), .value = 0});
-      world->run(true);
-      world->next();
+    for (Float8Model* tested : {&first, &second}) {
+      run(tested->harness.context(), Fill{.x = tested->model.parameters().gradients(), .value = 0});
+      tested->run(true);
+      tested->next();
     }
   EXPECT_EQ(second.gradient(), first.gradient());
   EXPECT_EQ(second.model.float8()->snapshot(), first.model.float8()->snapshot());
@@ -264,7 +264,7 @@ TEST(Float8Scales, GoThroughCompactionAndRemovedLayers) {
   for (const auto& removed : removals) {
     SCOPED_TRACE(fmt::format("without {}", fmt::join(removed, ", ")));
     const EncoderConfig config = in_float8(float8_config(), Float8Config::Scaling::delayed);
-    OpTestContext whole(config);
+    Float8Model whole(config);
     const ParameterStore& store = whole.model.parameters();
     const Executioner executioner(store);
     const std::vector<RankedLayer> layers = whole.model.ranked_layers();
@@ -282,13 +282,13 @@ TEST(Float8Scales, GoThroughCompactionAndRemovedLayers) {
     const std::vector<LiveEntries> live = live_entries(store, layers);
     EncoderConfig smaller = config;
     for (const auto& [layer, ranks] : ranks_of(live)) smaller.tensorized.ranks[layer] = ranks;
-    OpTestContext less(smaller);
+    Float8Model less(smaller);
     CompactedParameters(store, {}, layers, live).write(less.model.parameters(), {});
     less.model.float8()->restore(whole.model.float8()->snapshot());
     for (int step = 0; step < 5; ++step) {
       const double loss = whole.run(true);
       EXPECT_NEAR(less.run(true) / loss, 1, 1e-12);
-      for (OpTestContext* world : {&whole, &less}) world->next();
+      for (Float8Model* tested : {&whole, &less}) tested->next();
     }
     if (!removed.empty()) continue;  // of what is zero nothing is learnt, and less has no such operands
     const Float8State::Snapshot expected = whole.model.float8()->snapshot();
@@ -299,14 +299,14 @@ TEST(Float8Scales, GoThroughCompactionAndRemovedLayers) {
 
 TEST(Float8Scales, AShorterHistoryKeepsTheNewestSteps) {
   EncoderConfig config = in_float8(float8_config(), Float8Config::Scaling::delayed);
-  OpTestContext first(config);
+  Float8Model first(config);
   for (int step = 0; step < 6; ++step) {
     first.run(true);
     first.next();
   }
   for (const std::int64_t length : {2, 7}) {
     config.float8->amax_history_len = length;
-    OpTestContext other(config);
+    Float8Model other(config);
     const Float8State::Layer longer = first.model.float8()->snapshot().at("encoder.1.ffn.down");
     other.model.float8()->restore(first.model.float8()->snapshot());
     const Float8State::Layer kept = other.model.float8()->snapshot().at("encoder.1.ffn.down");
@@ -321,7 +321,7 @@ TEST(Float8Scales, AShorterHistoryKeepsTheNewestSteps) {
 // Scales that hybrid's gradients had would be 2^7 times too large for E4M3.
 TEST(Float8Scales, AreRemadeForAnotherFormatOrMargin) {
   EncoderConfig config = in_float8(float8_config(), Float8Config::Scaling::delayed);
-  OpTestContext hybrid(config);
+  Float8Model hybrid(config);
   hybrid.run(true);
   hybrid.next();
   const Float8State::Snapshot saved = hybrid.model.float8()->snapshot();
@@ -330,13 +330,13 @@ TEST(Float8Scales, AreRemadeForAnotherFormatOrMargin) {
   const std::string name = "encoder.1.ffn.down";
 
   config.float8->format = Float8Config::Format::e4m3;
-  OpTestContext narrow(config);
+  Float8Model narrow(config);
   narrow.model.float8()->restore(saved);
   const Float8State::Layer remade = narrow.model.float8()->snapshot().at(name);
   narrow.model.float8()->restore(without_history);
   const Float8State::Layer anew = narrow.model.float8()->snapshot().at(name);
   config.float8->margin = 3;
-  OpTestContext careful(config);
+  Float8Model careful(config);
   careful.model.float8()->restore(saved);
   const Float8State::Layer smaller = careful.model.float8()->snapshot().at(name);
   int seen = 0;
@@ -356,10 +356,10 @@ TEST(Float8Scales, AreRemadeForAnotherFormatOrMargin) {
 
 TEST(Float8Scales, ImpossibleOnesAreRefused) {
   const EncoderConfig config = in_float8(float8_config(), Float8Config::Scaling::delayed);
-  OpTestContext world(config);
-  Float8State::Snapshot snapshot = world.model.float8()->snapshot();
+  Float8Model tested(config);
+  Float8State::Snapshot snapshot = tested.model.float8()->snapshot();
   const auto refused = [&](const char* why) {
-    EXPECT_THAT([&] { world.model.float8()->restore(snapshot); },
+    EXPECT_THAT([&] { tested.model.float8()->restore(snapshot); },
                 testing::ThrowsMessage<Error>(
                     testing::AllOf(testing::HasSubstr("encoder.0.attention"), testing::HasSubstr(why))));
   };

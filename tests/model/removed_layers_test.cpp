@@ -48,8 +48,8 @@ EncoderConfig without(EncoderConfig config, const Names& names) {
 }
 
 // A model with memory to run it in.
-struct OpTestContext {
-  explicit OpTestContext(const EncoderConfig& config)
+struct RemovedModel {
+  explicit RemovedModel(const EncoderConfig& config)
       : model(config, host_allocator(), true),
         batch(random_batch({7, 3, 1, 10}, 29, model.token_embedding().right_rows())) {
     model.parameters().initialize(11);
@@ -108,7 +108,7 @@ INSTANTIATE_TEST_SUITE_P(OtherPositions, RemovedLayers, other_positions, name_of
 TEST_P(RemovedLayers, AreLayersOfZeros) {
   for (const Names& names : removals()) {
     SCOPED_TRACE(fmt::format("{}", fmt::join(names, ", ")));
-    OpTestContext whole(config()), less(without(config(), names));
+    RemovedModel whole(config()), less(without(config(), names));
     const ParameterStore& store = whole.model.parameters();
     const Executioner executioner(store);
     for (const RankedLayer& layer : whole.model.ranked_layers())
@@ -142,18 +142,18 @@ TEST_P(RemovedLayers, PredictAsLayersOfZeros) {
   if (std::get<0>(GetParam()) == HeadKind::mlm) return;
   for (const Names& names : removals()) {
     SCOPED_TRACE(fmt::format("{}", fmt::join(names, ", ")));
-    OpTestContext whole(config()), less(without(config(), names));
+    RemovedModel whole(config()), less(without(config(), names));
     const Executioner executioner(whole.model.parameters());
     for (const RankedLayer& layer : whole.model.ranked_layers())
       if (std::ranges::count(names, layer.name) > 0) executioner.kill(layer);
     std::vector<double> logits[2];
-    for (OpTestContext* world : {&whole, &less}) {
-      const Tensor y = world->harness.tensor({world->batch.capacity.sequences, 3}, DType::float64);
-      world->model.predict({{world->harness.context(), world->model.parameters(),
-                             world->harness.step_inputs(), world->harness.step_results(), false},
-                            world->batch},
-                           y);
-      logits[world == &less] = read_tensor(y);
+    for (RemovedModel* tested : {&whole, &less}) {
+      const Tensor y = tested->harness.tensor({tested->batch.capacity.sequences, 3}, DType::float64);
+      tested->model.predict({{tested->harness.context(), tested->model.parameters(),
+                              tested->harness.step_inputs(), tested->harness.step_results(), false},
+                             tested->batch},
+                            y);
+      logits[tested == &less] = read_tensor(y);
     }
     EXPECT_LT(relative_error(logits[1], logits[0]), 1e-12);
   }
@@ -172,13 +172,13 @@ TEST_P(RemovedLayersGradients, AgreeWithCentralDifferences) {
     EncoderConfig config = small_config(true, head, norm);
     config.tensorized.plan = plans[at++ % std::size(plans)];
     SCOPED_TRACE(fmt::format("{} {}", fmt::join(names, ", "), name_of(config.tensorized.plan)));
-    OpTestContext world(without(config, names));
-    const double loss = world.run(false);
-    EXPECT_DOUBLE_EQ(world.run(true), loss);
-    const ParameterStore& store = world.model.parameters();
+    RemovedModel tested(without(config, names));
+    const double loss = tested.run(false);
+    EXPECT_DOUBLE_EQ(tested.run(true), loss);
+    const ParameterStore& store = tested.model.parameters();
     for (ParameterId id = 0; id < store.size(); ++id)
       EXPECT_LT(finite_difference_error(
-                    store.value(id), store.gradient(id), [&] { return world.run(false); }, 4),
+                    store.value(id), store.gradient(id), [&] { return tested.run(false); }, 4),
                 1e-6)
           << store.info(id).name;
   }
@@ -187,21 +187,21 @@ TEST_P(RemovedLayersGradients, AgreeWithCentralDifferences) {
 // A model that computes less needs less memory, and a step still allocates nothing.
 TEST(RemovedLayersMemory, IsMeasuredByADryRun) {
   const auto peak_of = [](const EncoderConfig& config) {
-    OpTestContext world(config);
+    RemovedModel tested(config);
     Arena arena = Arena::measuring(Device{});
     const Context context{reference_backend(), arena, Stream{}};
-    world.model.run_micro_batch({{context, world.model.parameters(), op_test_context.harness.step_inputs(),
-                                  op_test_context.harness.step_results(), true},
-                                 world.batch},
-                                true);
+    tested.model.run_micro_batch({{context, tested.model.parameters(), tested.harness.step_inputs(),
+                                   tested.harness.step_results(), true},
+                                  tested.batch},
+                                 true);
     Arena real(host_allocator(), arena.peak());
     const Context really{reference_backend(), real, Stream{}};
     host_allocator().forbid(true);
     EXPECT_NO_THROW(
-        world.model.run_micro_batch({{really, world.model.parameters(), op_test_context.harness.step_inputs(),
-                                      op_test_context.harness.step_results(), true},
-                                     world.batch},
-                                    true));
+        tested.model.run_micro_batch({{really, tested.model.parameters(), tested.harness.step_inputs(),
+                                       tested.harness.step_results(), true},
+                                      tested.batch},
+                                     true));
     host_allocator().forbid(false);
     EXPECT_EQ(real.peak().total, arena.peak().total);
     return arena.peak().saved;

@@ -25,7 +25,7 @@ std::vector<double> click_trace(const DlrmConfig& config, const Processor& proce
                    micro_batch == 1);
       examples += clicks.examples();
     }
-    engine.apply(step, examples, {2e-2, 1e-2, 1e-2, 2e-2, 1e-2}, 1.0);
+    engine.apply(step, examples, StepRates({.cores = 2e-2, .gates = 1e-2, .other = 1e-2}), 1.0);
     losses.push_back(engine.results().loss_sum / engine.results().target_count);
   }
   return losses;

@@ -68,9 +68,9 @@ std::int64_t TTCoreChain::output_size() const { return product_of_modes(*this, i
 
 void TTFactorsForward::check() const {
   COMERA_CHECK(!factors.empty(), "TTFactorsForward: no tensor train was given");
-  for (const Factors& factors : factors)
-    check_factors("TTFactorsForward", factors.train, factors.a, factors.a_apart, factors.columns(), factors.b,
-                  factors.last_row, compute());
+  for (const Factors& each : factors)
+    check_factors("TTFactorsForward", each.train, each.a, each.a_apart, each.columns(), each.b, each.last_row,
+                  compute());
 }
 
 Work work_of(const TTFactorsForward& op) {
@@ -86,13 +86,13 @@ Work work_of(const TTFactorsForward& op) {
 
 void TTFactorsBackward::check() const {
   COMERA_CHECK(!factors.empty(), "TTFactorsBackward: no tensor train was given");
-  for (const Factors& factors : factors) {
-    check_factors("TTFactorsBackward", factors.train, factors.da, factors.a_apart,
-                  factors.train.rank(factors.train.inputs - 1), factors.db, factors.dlast_row, compute());
-    for (int k = 0; k < factors.train.order; ++k) {
-      check_tensor("TTFactorsBackward", "dcore", factors.dcore[k], factors.train.core[k].shape(), compute());
-      if (k + 1 < factors.train.order)
-        check_tensor("TTFactorsBackward", "dgate", factors.dgate[k], factors.train.gate[k].shape(), compute());
+  for (const Factors& each : factors) {
+    check_factors("TTFactorsBackward", each.train, each.da, each.a_apart,
+                  each.train.rank(each.train.inputs - 1), each.db, each.dlast_row, compute());
+    for (int k = 0; k < each.train.order; ++k) {
+      check_tensor("TTFactorsBackward", "dcore", each.dcore[k], each.train.core[k].shape(), compute());
+      if (k + 1 < each.train.order)
+        check_tensor("TTFactorsBackward", "dgate", each.dgate[k], each.train.gate[k].shape(), compute());
     }
   }
 }

@@ -216,7 +216,7 @@ Trained trained_tables(bool sparse, bool all, int steps) {
       engine.load(clicks.block());
       engine.micro({}, micro_batch == 1);
     }
-    engine.apply(step, 2, {0.1, 0.1, 0.1, 0.1, 0.1}, 1.0);
+    engine.apply(step, 2, StepRates(LearningRates::all(0.1)), 1.0);
   }
   Trained trained;
   const ParameterId table = *model.parameters().find("table.1.weight");
