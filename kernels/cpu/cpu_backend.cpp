@@ -10,9 +10,9 @@
 #include <map>
 
 #include "kernels/core/check.h"
-#include "kernels/cpu/machine.h"
 #include "kernels/cpu/products/sgemm.h"
 #include "kernels/cpu/variants.h"
+#include "kernels/ops/cpu_machine.h"
 #include "kernels/reference/reference_backend.h"
 
 namespace comera {

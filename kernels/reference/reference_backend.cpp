@@ -1,6 +1,6 @@
 #include "kernels/reference/reference_backend.h"
 
-#include "kernels/cpu/machine.h"
+#include "kernels/ops/cpu_machine.h"
 
 namespace comera {
 

@@ -130,9 +130,9 @@ TEST(PrecisionBenchmark, WhatCannotBeMeasuredIsOneSentence) {
     EXPECT_THAT(result.output, HasSubstr(sentence));
     EXPECT_EQ(std::ranges::count(result.output, '\n'), 1) << result.output;
   };
-  refuses({"--inputs", "100"}, "--inputs 100 is no multiple of 16");
-  refuses({"--outputs", "48", "--outputs", "7"}, "--outputs 7 is no multiple of 16");
-  refuses({"--inputs", "32", "--rank", "33"}, "--rank 33 is more than 32 inputs or outputs");
+  refuses({"--inputs", "100"}, "--inputs 100 is not a multiple of 16");
+  refuses({"--outputs", "48", "--outputs", "7"}, "--outputs 7 is not a multiple of 16");
+  refuses({"--inputs", "32", "--rank", "33"}, "--rank 33 is more than the 32 inputs or outputs");
   refuses({"--quick", "--tokens", "5"}, "--quick");
   refuses({"--tokens", "0"}, "--tokens");
   refuses({"--device", "cuda:99", "--quick"}, "cuda:99");

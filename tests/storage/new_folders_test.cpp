@@ -58,7 +58,7 @@ TEST(NewFolders, ALinkThatLeadsNowhereStaysAndIsNamed) {
   for (const char* path : {"runs", "runs/first", "runs/first/data"})
     EXPECT_THAT(
         test::error_of([&] { NewFolders(folder / path); }),
-        AllOf(HasSubstr((folder / "runs").string() + ": is a link to /nowhere/disk, which is not there"),
+        AllOf(HasSubstr((folder / "runs").string() + ": is a link to /nowhere/disk, which does not exist"),
               HasSubstr("mount or create it")))
         << path;
   EXPECT_TRUE(fs::is_symlink(folder / "runs"));

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "kernels/cpu/machine.h"
+#include "kernels/ops/cpu_machine.h"
 
 namespace comera {
 namespace {
@@ -70,7 +70,7 @@ TEST(Plan, ExplainsItsChoice) {
   const std::string text =
       explain_plan(cpu_machine, "layer", attention, 4096, choose_plan(cpu_machine, attention, 4096));
   EXPECT_NE(text.find("[12,8,8 | 8,8,12] ranks 12,30,30,30,12"), std::string::npos);
-  EXPECT_NE(text.find(" * forward         halves"), std::string::npos) << text;
+  EXPECT_NE(text.find(" * forward         factors"), std::string::npos) << text;
 }
 
 }  // namespace

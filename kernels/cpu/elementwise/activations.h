@@ -5,8 +5,11 @@
 
 COMERA_CPU_BEGIN
 
-// 1 / (1 + exp(-x))
-inline vec sigmoid(vec x) { return 1.F / (1.F + exp(0.F - x)); }
+// 1 / (1 + exp(-x)); exactly 0 where exp() would saturate, so that the largest numbers times it are 0 too.
+inline vec sigmoid(vec x) {
+  const vec value = 1.F / (1.F + exp(0.F - x));
+  return x < splat(-87.F) ? splat(0) : value;
+}
 
 // u sigmoid(x): x = 2 sqrt(2 / π) (u + 0.044715 u³) of GELU's approximation, u itself of SiLU. slope: dx /
 // du.

@@ -235,14 +235,16 @@ TEST(TableCorpus, ADamagedFileGivesWhatCouldBeReadAndTheRestGoesOn) {
   EXPECT_THAT(
       corpus.counts().notes,
       testing::IsSupersetOf(
-          {testing::ContainsRegex("/a.jsonl.gz: damaged gzip data after line .*: it ends too early; get"),
+          {testing::ContainsRegex(
+               "/a.jsonl.gz: damaged gzip data after line .*: it ends too early; download or compress"),
            testing::ContainsRegex("/b.jsonl.gz: damaged gzip data after line [0-9]*: in"),
            testing::ContainsRegex("/d.jsonl.gz: damaged gzip data after line 0: it ends too early")}));
   // One that is named itself is refused.
   TableCorpus named(options_for({folder / "a.jsonl.gz", folder / "c.jsonl.gz"}, {{"code"}}));
   EXPECT_THAT(
       test::error_of([&] { texts(named); }),
-      testing::ContainsRegex("/a.jsonl.gz: damaged gzip data after line [0-9]+: it ends too early; get"));
+      testing::ContainsRegex(
+          "/a.jsonl.gz: damaged gzip data after line [0-9]+: it ends too early; download or compress"));
 }
 
 TEST(TableCorpus, MalformedRowsAreCountedAndTheirFilesNamed) {

@@ -27,13 +27,12 @@ struct Command {
   std::vector<Option> options;
 };
 
-// A line such as "  --length INT:POSITIVE=128   Tokens of a sequence".
+// A line such as "  --length INT   Tokens of a sequence" or "  -h, --help   Show this help".
 Option option_of(const std::string& line, bool positional) {
   std::istringstream words(line);
   Option option;
-  words >> option.name;
-  if (const std::size_t comma = option.name.find(','); comma != option.name.npos)
-    option.name.erase(0, comma + 1);
+  while (words >> option.name && option.name.ends_with(',')) {  // the short name, before the long one
+  }
   // The words of a description come behind at least two spaces, or on a line of their own.
   const std::string rest = line.substr(line.find(option.name) + option.name.size());
   const std::string said = rest.substr(0, std::min(rest.find("  "), rest.size()));
@@ -75,6 +74,10 @@ const std::vector<Command>& commands_of(const Try& own) {
   static std::once_flag once;
   std::call_once(once, [&] { read_help(own, {}, commands); });
   if (commands.size() < 8) throw std::runtime_error("--help names too few commands");
+  for (const Command& command : commands)
+    for (const Option& option : command.options)
+      if (option.name.empty() && option.value.empty())
+        throw std::runtime_error("--help has a line of an unknown form");
   return commands;
 }
 

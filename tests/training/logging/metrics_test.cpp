@@ -78,7 +78,8 @@ TEST(Metrics, WhatIsNoLineIsCutOutAndKept) {
   EXPECT_EQ(report("nonsense\n", -1), "");
   EXPECT_EQ(read_text(path), "");
   std::filesystem::remove(path);
-  EXPECT_THAT(MetricsWriter(path, 2, {.step = 2}).report(), testing::HasSubstr("is not there"));
+  EXPECT_THAT(MetricsWriter(path, 2, {.step = 2}).report(),
+              testing::HasSubstr("is missing, so its lines up to step 2 are lost"));
   EXPECT_EQ(report("", 2), "") << "not known";
 }
 

@@ -417,7 +417,7 @@ TEST_F(RankRun, AMissedTargetIsSaid) {
   for (int c; (c = std::fgetc(output)) != EOF;) text.push_back(static_cast<char>(c));
   std::fclose(output);
   EXPECT_THAT(text, HasSubstr("above its target"));
-  EXPECT_THAT(text, HasSubstr("move a gate by up to")) << "said before the steps are taken";
+  EXPECT_THAT(text, HasSubstr("all its steps move a gate by at most")) << "said before the steps are taken";
 }
 
 }  // namespace

@@ -328,7 +328,7 @@ TEST_F(DataKinds, AShareOfMasksIsRefusedWhereItChangesNothing) {
                                      (folder() / "rows").string() + " has its own targets")));
   EXPECT_THAT(
       [&] { find_rates(recipe("run", settings), {.steps = 2}); },
-      testing::ThrowsMessage<UsageError>(testing::HasSubstr("phase.1.mask_probability changes nothing")));
+      testing::ThrowsMessage<UsageError>(testing::HasSubstr("phase.1.mask_probability has no effect")));
   settings = on_rows("dynamic");
   settings.emplace_back("phase.1.mask_probability=0.3");
   train("dynamic", {.stop_after = 1}, settings);

@@ -38,7 +38,7 @@ TEST(PhasePlan, AWarmUpLongerThanItsPhaseIsRefused) {
   recipe.phases[1].warmup_steps = 13;
   EXPECT_THAT([&] { PhasePlan(recipe, [](std::int64_t) { return 30; }); },
               testing::ThrowsMessage<UsageError>(testing::HasSubstr(
-                  "phase.1.warmup_steps = 13 is more than the 12 steps that phase.1.epochs = 1.5 gives")));
+                  "phase.1.warmup_steps = 13 is more than the 12 steps of phase.1.epochs = 1.5")));
 }
 
 TEST(PhasePlan, APhaseOfEpochsKeepsTheStepsItWasBegunWith) {

@@ -185,7 +185,7 @@ TEST_F(Fill, TextsInBrackets) {
     all.insert(all.end(), words.begin(), words.end());
     const ProgramResult result = run_program(all);
     ASSERT_EQ(result.code, 0) << result.output;
-    EXPECT_THAT(result.output, HasSubstr("8 masks of 6 texts"));
+    EXPECT_THAT(result.output, HasSubstr("8 predictions for 6 texts"));
     std::ifstream file(folder() / "filled.jsonl");
     std::size_t at = 0;
     for (std::string line; std::getline(file, line); ++at) {
@@ -263,7 +263,7 @@ TEST_F(Fill, IsToldWhatIsMissingOrWrong) {
   const auto refused = [&](const std::vector<std::string>& more, int code,
                            const std::vector<std::string>& parts) { expect(fill(run, more), code, parts); };
   refused({}, 2, {"no texts to fill", "[MASK]", "--input", "--held-out"});
-  refused({"x [MASK]", "--input", "y"}, 2, {"TEXT, --input and --held-out", "one of them"});
+  refused({"x [MASK]", "--input", "y"}, 2, {"TEXT, --input and --held-out", "only one of"});
   refused({"return x"}, 2, {"'return x' has no [MASK]"});
   refused({"x [MASK]", ""}, 2, {"the value is empty"});
   refused({"x [MASK]", "\xff [MASK]"}, 2, {"is not UTF-8"});
@@ -297,7 +297,7 @@ TEST_F(Fill, IsToldWhatIsMissingOrWrong) {
        "--set", "task.name=t", "--set", fmt::format("task.train=\"{}\"", (folder() / "train.jsonl").string()),
        "--set", "task.text=a", "--set", "task.label=label", "--stop-after", "1"});
   ASSERT_EQ(tuned.code, 0) << tuned.output;
-  expect(fill(folder() / "tuned", {"x [MASK]"}), 2, {"tuned", "fine-tuned", "pretrained one"});
+  expect(fill(folder() / "tuned", {"x [MASK]"}), 2, {"tuned", "fine-tuned", "give the pretrained model"});
 }
 
 // A model may have more ids than its tokenizer has pieces.
