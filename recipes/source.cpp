@@ -91,7 +91,13 @@ Source::Source(std::string_view text, std::string file, const std::vector<std::s
     : file_(std::move(file)), root_(parse(text, file_)) {
   renew();
   if (origin == Origin::checkpoint) drop_all_idle();
-  if (!base.toml.empty()) take_model(parse(base.toml, base.name));
+  if (!base.toml.empty()) {
+    toml::table of_base = parse(base.toml, base.name);
+    const std::vector<std::string> own = old_names_;
+    rename_old(of_base, "", "");
+    old_names_ = own;  // the base's are not the user's
+    take_model(of_base);
+  }
   for (const auto& assignment : overrides) override_with(assignment);
 }
 

@@ -175,7 +175,7 @@ else
 fi
 
 stage "guesses: pieces of held-out code"
-fill=("$program" fill "$folder/run" --held-out "$folder/run/data/shards" --examples 10 --top 3)
+fill=("$program" fill-mask "$folder/run" --held-out "$folder/run/data/shards" --examples 10 --top 3)
 print_command "${fill[@]}"
 "${fill[@]}"
 end_stage

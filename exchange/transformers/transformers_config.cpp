@@ -169,9 +169,10 @@ void read_head(const ConfigMembers& members, TransformersConfig& config) {
   COMERA_CHECK(
       known, "{}: {} has a head that cannot be imported; masked-language models and sequence classifiers can",
       members.file(), joined(architectures));
-  COMERA_CHECK(config.form != Form::roberta || !(name.ends_with("LM") || name.ends_with("PreTraining")) ||
+  COMERA_CHECK(config.form != Form::roberta || name.ends_with("Model") ||
+                   name.ends_with("ForSequenceClassification") ||
                    config.model.activation == Activation::gelu,
-               "{}: architectures = {} cannot be imported: the head of RoBERTa's masked language model has "
+               "{}: architectures = [{}] cannot be imported: the head of RoBERTa's masked language model has "
                "GELU whatever hidden_act is; only hidden_act = \"gelu\" can",
                members.file(), name);
   if (!name.ends_with("ForSequenceClassification")) return;

@@ -142,6 +142,27 @@ TEST(OldNames, WorkInOverrides) {
       4);
 }
 
+// Of the checkpoint that a fine-tuning begins with.
+TEST(OldNames, WorkInABase) {
+  const std::string own = R"(
+[data]
+tokenizer = "tokenizer.model"
+[run]
+output = "runs/new"
+[[phase]]
+name = "only"
+length = 16
+tokens_per_micro_batch = 64
+steps = 5
+learning_rate = 1e-3
+)";
+  const Recipe recipe = parse_recipe(own, "own.toml", {}, {.toml = encoder, .name = "old.h5"});
+  EXPECT_EQ(recipe.tensorized.plan, PlanKind::factors);
+  EXPECT_EQ(recipe.tensorized.lookup, LookupKind::factors);
+  EXPECT_EQ(recipe.model.hidden, 16);
+  EXPECT_THAT(recipe.old_names.met, IsEmpty()) << "they are not the user's";
+}
+
 TEST(OldNames, BesideTheNewOneAreRefused) {
   std::string text = encoder;
   text.insert(text.find("packs_per_step"), "micro_batches_per_step = 3\n");

@@ -80,8 +80,10 @@ TrainedModel find_trained_model(const std::filesystem::path& path) {
   std::error_code code;
   if (std::filesystem::is_directory(path, code)) {
     trained.reader = open_if_there(path / "best.h5");
-    // A run may delete what was its newest checkpoint a moment ago.
-    while (!trained.reader) {
+    // A run may delete what was its newest checkpoint a moment ago; it does not save that quickly for ever.
+    for (int tries = 0; !trained.reader; ++tries) {
+      COMERA_CHECK(tries < 1000, "{}: its checkpoints are deleted before they can be read; try again",
+                   path.string());
       const bool is_run = std::filesystem::is_directory(path / "checkpoints", code);
       const auto found = find_latest(is_run ? path / "checkpoints" : path, ResumeMode::newest_to_read);
       if (!found) throw UsageError(fmt::format("{}: holds no checkpoint", path.string()));

@@ -54,13 +54,13 @@ Recipe checkpoint_recipe(const CheckpointReader& reader, const std::vector<std::
 void require_same_encoder(const Recipe& recipe, const CheckpointReader& reader) {
   const Recipe saved = checkpoint_recipe(reader);
   for (const RecipeChange& change : recipe_changes(saved, recipe))
-    for (const char* key : {"model.heads", "model.norm", "model.positions", "model.rotary_theta"})
+    for (const char* key : {"model.heads", "model.activation", "model.norm", "model.positions", "model.rotary_theta"})
       if (change.key == key)
         throw UsageError(
             fmt::format("{} was trained with {} = {}, but the recipe has {}; use the recipe of that run",
                         reader.path().string(), key, change.from, change.to));
   if (saved.lte && recipe.lte && saved.lte->lora_alpha != recipe.lte->lora_alpha)
-    require_merged_adapters(reader, "another lte.lora_alpha would change their scale");
+    require_merged_adapters(reader, "another lte.lora_alpha would rescale");
 }
 
 bool takes_carried_head(const Recipe& recipe) {

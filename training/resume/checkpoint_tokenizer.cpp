@@ -45,8 +45,11 @@ data::Tokenizer load_tokenizer(const std::filesystem::path& path, data::LetterCa
 }
 
 data::Tokenizer load_tokenizer_of(const CheckpointReader& reader, const std::filesystem::path& path) {
-  if (path == reader.path() && has_tokenizer(reader))
-    return data::Tokenizer::from_bytes(stored_bytes(reader), path.string());
+  if (path == reader.path() && has_tokenizer(reader)) {  // which may have another name by now
+    data::Tokenizer carried = data::Tokenizer::from_bytes(stored_bytes(reader), path.string());
+    require_same_tokenizer(reader, carried, path.string());
+    return carried;
+  }
   data::Tokenizer tokenizer = load_tokenizer(path);
   std::error_code code;
   const auto is_of_checkpoint = [&](const std::string& hash) {

@@ -93,7 +93,7 @@ void seek_same_samples(data::BatchStream& loader, const DataPlace& place, const 
                        const std::string& source, std::int64_t phase, std::int64_t length) {
   COMERA_CHECK(
       loader.samples_per_epoch() == place.samples_per_epoch,
-      "{} was made with {} sequences, but {} now gives {} of length {}: resume with the same data and "
+      "{} was made with {} samples, but {} now gives {} of length {}: resume with the same data and "
       "phase.{}.length",
       file, place.samples_per_epoch, source, loader.samples_per_epoch(), length, phase);
   try {

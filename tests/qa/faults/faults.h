@@ -62,7 +62,7 @@ int open_descriptors();
 // One more line for the table that is printed at the end: what was done, under which fault, and how it ended.
 void record(const std::string& work, const std::string& fault, const std::string& outcome);
 
-// How many faults of each sort: few in the ordinary tests, all with COMERA_FAULTS=all (ctest --preset
+// How many faults of each sort: few with the preset qa, all with COMERA_FAULTS=all (ctest --preset
 // faults).
 int rounds(int all);
 

@@ -117,7 +117,7 @@ TEST_F(Adapters, BeginWithADenseModelAndWithOthers) {
               loss_of(merged), 1e-6);
   EXPECT_THAT(
       [&] { train("scaled", {.stop_after = 1}, begun_with(between, louder)); },
-      testing::ThrowsMessage<Error>(testing::HasSubstr("another lte.lora_alpha would change their scale")));
+      testing::ThrowsMessage<Error>(testing::HasSubstr("so another lte.lora_alpha would rescale what its adapters have learned since; use")));
 }
 
 }  // namespace
