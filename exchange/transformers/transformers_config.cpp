@@ -170,8 +170,7 @@ void read_head(const ConfigMembers& members, TransformersConfig& config) {
       known, "{}: {} has a head that cannot be imported; masked-language models and sequence classifiers can",
       members.file(), joined(architectures));
   COMERA_CHECK(config.form != Form::roberta || name.ends_with("Model") ||
-                   name.ends_with("ForSequenceClassification") ||
-                   config.model.activation == Activation::gelu,
+                   name.ends_with("ForSequenceClassification") || config.model.activation == Activation::gelu,
                "{}: architectures = [{}] cannot be imported: the head of RoBERTa's masked language model has "
                "GELU whatever hidden_act is; only hidden_act = \"gelu\" can",
                members.file(), name);
