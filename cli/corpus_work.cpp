@@ -36,7 +36,7 @@ TrainedTokenizer make_tokenizer(data::DocumentSource& corpus, data::TokenizerOpt
 
 void print_vocabulary(const TrainedTokenizer& trained, std::int32_t asked) {
   const data::Tokenizer& tokenizer = trained.tokenizer;
-  print_account("learned from", trained.counts.documents, trained.counts.bytes, {}, "not learned from",
+  print_account("tokenizer learned from", trained.counts.documents, trained.counts.bytes, {}, "left out",
                 trained.counts.left_out);
   print_out("\n{:<24}{:>14}\n", "vocabulary", grouped(tokenizer.vocabulary()));
   if (tokenizer.vocabulary() < asked)

@@ -107,6 +107,7 @@ std::string unexpected(const CLI::App& program) {
     command = command->get_subcommands().front();
     called += (called.empty() ? "" : " ") + command->get_name();
   }
+  if (called.empty()) called = program.get_name().empty() ? "comera" : program.get_name();
   const std::string word = without_marks(program.remaining(true).front());
   if (!word.starts_with("-")) return fmt::format("unexpected argument '{}' for {}; see --help", word, called);
   std::vector<std::string> names;

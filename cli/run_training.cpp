@@ -107,7 +107,8 @@ void advise_bfloat16(TrainingRun& run) {
   if (!run.recipe().dlrm && !run.resumed() && run.recipe().precision.compute == Compute::fp32 &&
       faster_in_bfloat16(run.engine().processor()))
     log_info(
-        "note: this machine computes faster in bfloat16, and in less memory: --set precision.compute=bf16 "
+        "note: training is faster and takes less memory in bfloat16 on this machine: --set "
+        "precision.compute=bf16 "
         "(docs/guide/precision.md)\n");
 }
 

@@ -132,10 +132,10 @@ std::string size_plan_row(const PlannedSize& planned) {
 std::string size_plan_advice(const SizePlan& plan, std::int64_t tokens_per_step) {
   const PlannedSize& best = plan.sizes[plan.best];
   std::string text = fmt::format(
-      "recommended: width {}, ranks {}. This follows from a law fitted to source code with 16,384 pieces, "
-      "which predicts a held-out loss of {:.2f} at the end of the first phase (over resampled runs: {:.2f} "
-      "to {:.2f}; for a run outside the fit it was off by {:.2f}).\n"
-      "Of {} resampled laws {:.0f} % rank this size first, and {:.0f} % within {} nats of the first.\n",
+      "recommended: width {}, ranks {}. A scaling law, fitted to runs on source code with a vocabulary of "
+      "16,384, predicts a held-out loss of {:.2f} after the first phase (bootstrap {:.2f} to {:.2f}; error "
+      "on a run left out of the fit {:.2f}).\n"
+      "Of {} bootstrap fits {:.0f} % rank this size first, and {:.0f} % within {} nats of the first.\n",
       best.size.hidden, best.size.rank, best.loss, plan.least_loss, plan.most_loss, law_error(),
       resampled_laws().size(), 100 * plan.first, 100 * plan.near_first, tie);
   if (!plan.out_of_memory.empty()) text += fmt::format("the search ended at {}\n", plan.out_of_memory);

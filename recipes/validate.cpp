@@ -49,6 +49,15 @@ void check_data(const DataSection& data, const Places& places) {
   check_sources(data, places);
 }
 
+void check_task(const TaskSection& task, const Places& places) {
+  const auto check = [&](const char* key, const std::vector<std::string>& files) {
+    if (std::ranges::find(files, std::string()) != files.end())
+      places.fail(key, fmt::format("{} has an empty file name; name a table, or remove it", key));
+  };
+  check("task.train", task.train);
+  check("task.validation", task.validation);
+}
+
 // About the square root of the smallest float32 number: a smaller gradient has a square of 0.
 constexpr double least_eps = 1e-20;
 
@@ -315,6 +324,7 @@ void validate(const Recipe& recipe, const Places& places) {
   check_forms(recipe, places);
   check_model(recipe, places);
   check_data(recipe.data, places);
+  check_task(recipe.task, places);
   check_phases(recipe, places);
   if (!is_device_name(recipe.run.device))
     places.fail("run.device",

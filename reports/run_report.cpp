@@ -302,7 +302,7 @@ std::vector<std::pair<std::string, Json>> results_of(const ReportedRun& run, con
   results.emplace_back("examples", of(story.training, "examples"));
   results.emplace_back("examples a second", of(story.training, "examples_per_second"));
   if (run.ranks) {
-    results.emplace_back("numbers", run.ranks->live_parameters());
+    results.emplace_back("parameters", run.ranks->live_parameters());
     results.emplace_back("parameters of the dense baseline", run.ranks->dense_baseline);
     results.emplace_back(
         "times smaller",

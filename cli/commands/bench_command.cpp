@@ -71,10 +71,9 @@ void add_step_command(CLI::App& command) {
   CLI::App* step = command.add_subcommand("step", "Time training steps of a model and of its dense baseline");
   add_recipe_options(*step, options->recipe);
   step->get_option("recipe")->required(false);
-  step->add_option(
-          "--checkpoint", options->checkpoint,
-          "Measure a run that adapts ranks instead of a recipe: give its folder or a checkpoint (.h5). "
-          "Compares the model before pruning, with pruned ranks set to zero, and with them removed")
+  step->add_option("--checkpoint", options->checkpoint,
+                   "Instead of a recipe, time a pruned run (folder or .h5) in three forms: unpruned, with "
+                   "pruned ranks set to zero, and with them removed")
       ->type_name("CHECKPOINT")
       ->excludes("--set");
   step->add_option("--tokens", options->step.tokens, "Tokens per training step")

@@ -174,7 +174,7 @@ void add_compact_command(CLI::App& program) {
   command
       ->add_option("checkpoint", options->checkpoint,
                    "Checkpoint (.h5) or folder of a run that adapts ranks; pruned ranks and layers without "
-                   "live ranks are removed, all else stays")
+                   "live ranks are removed, everything else is unchanged")
       ->type_name("CHECKPOINT");
   CLI::Option* from_dense = command
                                 ->add_option("--from-dense", options->from_dense,

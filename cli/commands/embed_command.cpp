@@ -102,7 +102,8 @@ void embed(const EmbedOptions& options) {
 
 void add_embed_command(CLI::App& program) {
   auto options = std::make_shared<EmbedOptions>();
-  CLI::App* command = program.add_subcommand("embed", "Write one vector for each sentence, pair or function");
+  CLI::App* command =
+      program.add_subcommand("embed", "Write an embedding (one vector) for each sentence, pair or function");
   add_inference_options(*command, options->inference);
   command
       ->add_option("--input", options->input,

@@ -37,7 +37,7 @@ void export_model(const ExportCommandOptions& options) {
   else
     print_out("{}: a model of type {}, which transformers loads directly\n", options.folder.string(),
               exchange::name_of(exported.form));
-  print_out("{} parameters; the exported model's logits differ by at most {:.2g} (the largest is {:.3g})\n",
+  print_out("{} parameters; read back, its logits match to {:.2g} (the largest logit is {:.3g})\n",
             exported.parameters, exported.difference, exported.largest_logit);
   if (!exported.tokenizer_note.empty()) log_info("note: {}\n", exported.tokenizer_note);
 }

@@ -142,7 +142,7 @@ void add_fill_command(CLI::App& program) {
   CLI::App* command =
       program.add_subcommand("fill-mask", "Predict the most likely pieces for each [MASK] of a text");
   add_inference_options(*command, options->inference);
-  command->add_option("texts", options->texts, "Texts with one or more [MASK], each for one piece")
+  command->add_option("texts", options->texts, "Texts with one or more [MASK]; each stands for one token")
       ->type_name("TEXT");
   CLI::Option* input = command
                            ->add_option("--input", options->input,
@@ -177,8 +177,8 @@ void add_fill_command(CLI::App& program) {
       "  comera fill-mask runs/first 'for i [MASK] range(10):'\n"
       "  comera fill-mask runs/first --held-out shards --examples 20\n"
       "Pieces are entries of the tokenizer's vocabulary. SentencePiece writes a leading space as "
-      "\xe2\x96\x81; WordPiece writes `##` before a piece that continues a word. One space before [MASK] "
-      "belongs to its piece.");
+      "\xe2\x96\x81; WordPiece writes `##` before a piece that continues a word. A space before [MASK] is "
+      "predicted as part of the token.");
   command->callback([options] { fill(*options); });
 }
 

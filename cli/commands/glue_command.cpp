@@ -336,8 +336,8 @@ void add_glue_command(CLI::App& program) {
       "Start RTE, MRPC and STS-B from MNLI's model of the same seed instead of the pretrained one");
   command
       ->add_flag("--scratch", options->scratch,
-                 "Take only shapes and tokenizer from the pretrained model and start from random weights, to "
-                 "measure the gain of pretraining")
+                 "Train from random weights with the pretrained model's configuration and tokenizer, as a "
+                 "baseline without pretraining")
       ->excludes(from_mnli);
   command->add_option("--recipe", options->recipe.file, "Fine-tune by this recipe")
       ->type_name("RECIPE")

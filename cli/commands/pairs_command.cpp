@@ -41,7 +41,7 @@ void make_pairs(PairsOptions options) {
 void add_pairs_command(CLI::App& program) {
   auto options = std::make_shared<PairsOptions>();
   CLI::App* command = program.add_subcommand(
-      "pairs", "Build a task from source code: does this documentation belong to this function?");
+      "pairs", "Make pairs of functions and documentation, matching or not, for classification");
   add_corpus_options(*command, options->corpus, "--max-bytes");
   add_output_options(*command, options->output, "Write train.jsonl and validation.jsonl to this folder");
   command->get_option("--output")->type_name("DIR");
@@ -53,7 +53,8 @@ void add_pairs_command(CLI::App& program) {
   command
       ->add_option(
           "--copies", options->pairs.copies,
-          "Put each function into the training data this often, each time with another wrong documentation")
+          "Repeat each function this many times in the training data, each time with another non-matching "
+          "documentation")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command->footer(

@@ -66,7 +66,8 @@ void add_plan_command(CLI::App& program) {
       program.add_subcommand("plan", "Recommend a model size for a training time on this machine");
   command
       ->add_option("recipe", options->recipe.file,
-                   "Recipe whose layers, phases and learning rates are kept: a TOML file, or the name of a "
+                   "Base recipe: its layers, phases and learning rates are kept; width and ranks are chosen: "
+                   "a TOML file, or the name of a "
                    "built-in recipe")
       ->type_name("RECIPE")
       ->capture_default_str();

@@ -126,7 +126,7 @@ void pretrain(const PretrainOptions& options, Communicator& communicator, StopSi
 
 void add_pretrain_command(CLI::App& program) {
   auto options = std::make_shared<PretrainOptions>();
-  CLI::App* command = program.add_subcommand("pretrain", "Pretrain an encoder by a recipe");
+  CLI::App* command = program.add_subcommand("pretrain", "Pretrain an encoder from a recipe");
   add_training_options(*command, options->training);
   CLI::Option* input = add_run_input_options(*command, options->input);
   add_training_data_options(*command, options->data)->excludes(input);

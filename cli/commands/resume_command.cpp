@@ -88,7 +88,7 @@ void resume(const ResumeOptions& options, Communicator& communicator, StopSignal
 
 void add_resume_command(CLI::App& program) {
   auto options = std::make_shared<ResumeOptions>();
-  CLI::App* command = program.add_subcommand("resume", "Continue a stopped run by its recipe");
+  CLI::App* command = program.add_subcommand("resume", "Resume a stopped run");
   command->add_option("run", options->run, "The run's folder")->required()->type_name("RUN");
   command
       ->add_option("--hours", options->hours,

@@ -57,9 +57,9 @@ void add_tokenizer_command(CLI::App& program) {
                    "Train on a sample of at most this many bytes")
       ->capture_default_str();
   command
-      ->add_option("--character-coverage", options->tokenizer.character_coverage,
-                   "Give the most frequent characters, which cover this share of the text (0.98 to 1), a "
-                   "piece each; rarer ones become bytes")
+      ->add_option(
+          "--character-coverage", options->tokenizer.character_coverage,
+          "Fraction of the characters that the vocabulary covers (0.98 to 1); rarer ones fall back to bytes")
       ->capture_default_str();
   command->add_flag("--overwrite", options->overwrite, "Replace an existing output");
   command->footer(

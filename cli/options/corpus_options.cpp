@@ -61,9 +61,9 @@ CLI::Option* add_corpus_options(CLI::App& command, CorpusInput& input, const cha
   CLI::Option* text =
       command
           .add_option("--text", input.text,
-                      "Read tables (TSV, CSV, JSONL or lines of text; plain or .gz) and join these columns "
-                      "of each row, by line breaks, into one document. Repeat the option for several "
-                      "documents per row. The column of plain text is 'text'")
+                      "Read tables (TSV, CSV, JSONL or lines of text; plain or .gz) and make one document of "
+                      "these columns of each row, joined by line breaks. Given twice, each row yields two "
+                      "documents. In a plain text file the only column is called 'text'")
           ->needs(paths)
           ->allow_extra_args(false)
           ->type_name("COLUMN,...");

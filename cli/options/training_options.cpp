@@ -93,8 +93,8 @@ void add_training_options(CLI::App& command, TrainingCommandOptions& options) {
   add_recipe_options(command, options.recipe);
   command
       .add_option("--from", options.from,
-                  "Start from the weights of this checkpoint or run's folder. Keys that the recipe leaves "
-                  "out of [model], and [tensorized] if the recipe has none, come from it too")
+                  "Start from the weights of this checkpoint or run's folder. Missing [model] keys, and "
+                  "[tensorized] if the recipe has no such section, are taken from it as well")
       ->type_name("MODEL");
   command
       .add_option("--output", options.output,

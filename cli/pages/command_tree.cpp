@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <set>
 #include <sstream>
 
@@ -97,7 +98,9 @@ std::string CommandText::name(const char* between) const {
 std::string CommandText::usage() const {
   std::string text = name();
   for (const OptionText& each : positionals) {
-    const std::string shown = each.name() + (each.several ? "..." : "");
+    std::string shown = each.name();  // in capitals, as what stands for another word
+    std::ranges::transform(shown, shown.begin(), [](unsigned char c) { return std::toupper(c); });
+    if (each.several) shown += "...";
     text += each.required ? " " + shown : fmt::format(" [{}]", shown);
   }
   return text + (commands.empty() ? " [OPTIONS]" : " COMMAND [OPTIONS]");

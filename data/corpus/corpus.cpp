@@ -161,7 +161,7 @@ std::string nothing_was_kept(const CorpusCounts& counts) {
   std::string reasons;
   for (const auto& [reason, dropped] : counts.dropped)
     reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : ", ", reason, count_and_bytes(dropped));
-  if (reasons.empty()) reasons = "it holds no file";
+  if (reasons.empty()) reasons = "it has no files, or only empty ones";
   for (std::size_t i = 0; i < std::min(shown, counts.notes.size()); ++i) reasons += "; " + counts.notes[i];
   const std::int64_t more =
       counts.more_notes + static_cast<std::int64_t>(counts.notes.size()) - static_cast<std::int64_t>(shown);

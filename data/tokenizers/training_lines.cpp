@@ -75,7 +75,7 @@ class CharacterCounter {
     const char c = text.front();
     if (c == '[' || c == '<')
       if (const std::size_t size = special_name(text); size > 0) {
-        found_.left_out["name of a special piece"].add(static_cast<std::int64_t>(size));
+        found_.left_out["names of special tokens such as [MASK]"].add(static_cast<std::int64_t>(size));
         return size;
       }
     std::size_t size = 1;

@@ -31,8 +31,8 @@ void warn_of_short_way(const PhaseSection& section, std::int64_t steps, const Sc
     way += section.learning_rate.gates * schedule.factor(step);
   if (way < 1)
     log_line(
-        fmt::format("phase {}: all its steps move a gate by at most {:.2g}, and gates start near 1: the size "
-                    "may stay above its target; use more steps or a higher learning rate for gates",
+        fmt::format("phase {} may be too short to reach its target size; use more steps or a higher "
+                    "learning_rate.gates (a gate starts near 1, and all steps move it by at most {:.2g})",
                     section.name, way));
 }
 

@@ -55,8 +55,8 @@ void TrainingRun::load_initial() {
   std::set<std::string> layers;  // "head.pooler" of "head.pooler.core.0"
   for (const std::string& name : initial.fresh)
     layers.insert(name.substr(0, name.find('.', std::string_view("head.").size())));
-  setup_.log_line(fmt::format("{} tensors from {}{}{}", initial.loaded, trained.checkpoint.string(),
-                              layers.empty() ? "" : "; new: ", fmt::join(layers, ", ")));
+  setup_.log_line(fmt::format("loaded {} tensors from {}{}{}", initial.loaded, trained.checkpoint.string(),
+                              layers.empty() ? "" : "; newly initialised: ", fmt::join(layers, ", ")));
   ranks_.take_units(reader);
 }
 

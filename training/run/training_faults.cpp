@@ -100,7 +100,10 @@ void TrainingRun::set_best_aside() {
   const std::string kept = on_first(
       job_.host(), [&] { return std::string(setup_.directory->set_best_aside(before) ? "yes" : ""); });
   if (!kept.empty())
-    setup_.log_line(fmt::format("the best model so far is kept as best-phase-{}.h5", before));
+    log_line(
+        fmt::format("the best model so far is kept as best-phase-{}.h5; commands use the newest checkpoint "
+                    "unless you name that file",
+                    before));
   state_.best_step = 0;
   state_.best_score = 0;
 }

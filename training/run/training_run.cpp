@@ -122,7 +122,7 @@ void TrainingRun::open_phase() {
   const std::int64_t steps = plan_.steps(state_.phase);
   phase_->schedule = schedule_of(section(), steps);
   phase_->schedule.warmup_steps = plan_.warmup(state_.phase, section().warmup_steps);
-  const auto log = [this](const std::string& line) { setup_.log_line(line); };
+  const auto log = [this](const std::string& line) { log_line(line); };
   const bool other_size = ranks_.open(*engine_, state_, steps, phase_->schedule, log);
   const bool other_length = state_.phase > 0 && state_.phase_step == 0 && !setup_.task->compares_lengths() &&
                             section().length != setup_.recipe.phases[state_.phase - 1].length;
@@ -271,7 +271,10 @@ TrainingOutcome TrainingRun::outcome() const {
   return outcome;
 }
 
-void TrainingRun::log_line(const std::string& line) const { progress_->print(line); }
+// Above the progress bar, where there is one.
+void TrainingRun::log_line(const std::string& line) const {
+  progress_ ? progress_->print(line) : setup_.log_line(line);
+}
 
 void TrainingRun::write_metrics(std::int64_t step, const Json& line) {
   state_.logged.add(step);

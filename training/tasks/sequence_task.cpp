@@ -152,8 +152,10 @@ std::unique_ptr<data::ExampleSamples> samples_for(const EncoderConfig& config, c
                                                   const data::Examples& examples, std::int64_t length) {
   const bool separate = config.pairs == PairEncoding::separate;
   if (separate && task.text.size() != 2)
-    throw UsageError(fmt::format("model.pairs = \"separate\" compares two texts, but the task has {}: {}",
-                                 task.text.size(), fmt::join(task.text, ", ")));
+    throw UsageError(
+        fmt::format("model.pairs = \"separate\" compares two texts, but the task has {}: {}; "
+                    "--set model.pairs=joint takes one, or several as one sequence",
+                    task.text.size(), fmt::join(task.text, ", ")));
   return std::make_unique<data::ExampleSamples>(examples, length, config.types, separate);
 }
 
@@ -284,7 +286,7 @@ std::vector<std::string> SequenceTask::reports() const {
   std::vector<std::string> lines;
   const auto add = [&](const std::string& name, const data::Examples& examples) {
     const auto samples = samples_for(config_, task_, examples, length_);
-    lines.push_back(fmt::format("{}: {} examples, {} cut to {} tokens", name, examples.count(),
+    lines.push_back(fmt::format("{}: {} examples, {} truncated to {} tokens", name, examples.count(),
                                 samples->truncated(), length_));
     lines.insert(lines.end(), examples.reports().begin(), examples.reports().end());
   };

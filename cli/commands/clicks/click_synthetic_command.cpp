@@ -157,7 +157,8 @@ void add_click_synthetic_command(CLI::App& clicks) {
       ->capture_default_str();
   command
       ->add_option("--shape-rank", options->shape_rank,
-                   "Use the modes that a model with this rank gives tensor_train tables; 0: equal modes")
+                   "Give tensor_train tables the modes of a model whose dlrm.table_rank is this; 0: modes of "
+                   "equal size")
       ->check(number_from_0)
       ->capture_default_str();
   command->add_option("--seed", options->clicks.seed, "Random seed of the known model and of all examples")

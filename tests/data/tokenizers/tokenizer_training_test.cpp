@@ -88,8 +88,8 @@ TEST(TokenizerTraining, WhatIsNotLearnedFromIsCounted) {
   EXPECT_EQ(counts.documents, 2);
   EXPECT_EQ(counts.bytes, 26 + 10);
   EXPECT_EQ(counts.left_out.at("U+2581 or U+2585").bytes, 3);
-  EXPECT_EQ(counts.left_out.at("name of a special piece").count, 3);
-  EXPECT_EQ(counts.left_out.at("name of a special piece").bytes, 5 + 6 + 6);
+  EXPECT_EQ(counts.left_out.at("names of special tokens such as [MASK]").count, 3);
+  EXPECT_EQ(counts.left_out.at("names of special tokens such as [MASK]").bytes, 5 + 6 + 6);
   EXPECT_FALSE(counts.left_out.contains("beyond the sample"));
 }
 

@@ -86,9 +86,10 @@ TEST(WordTable, WordCharactersOfManyScripts) {
 }
 
 TEST(WordTable, SpecialPiecesAreInNoWord) {
-  const SpecialIds& special = tokenizer().special();
+  const SpecialIds& ids_of_special = tokenizer().special();
   const std::int32_t value = tokenizer().encode("value").back();
-  for (const auto id : {special.pad, special.unknown, special.cls, special.separator, special.mask}) {
+  for (const auto id : {ids_of_special.pad, ids_of_special.unknown, ids_of_special.cls,
+                        ids_of_special.separator, ids_of_special.mask}) {
     EXPECT_FALSE(words()->joins(id, value));
     EXPECT_FALSE(words()->joins(value, id));
   }
@@ -96,14 +97,14 @@ TEST(WordTable, SpecialPiecesAreInNoWord) {
 }
 
 std::vector<std::int32_t> sample_of(int number) {
-  const SpecialIds& special = tokenizer().special();
-  std::vector<std::int32_t> ids = {special.cls};
+  const SpecialIds& ids_of_special = tokenizer().special();
+  std::vector<std::int32_t> ids = {ids_of_special.cls};
   static Encoder encoder(tokenizer());
   std::vector<std::int32_t> tokens;
   encoder.encode(SmallCorpus::text(number), tokens);
   tokens.resize(std::min<std::size_t>(tokens.size(), 126));
   ids.insert(ids.end(), tokens.begin(), tokens.end());
-  ids.push_back(special.separator);
+  ids.push_back(ids_of_special.separator);
   return ids;
 }
 
@@ -170,13 +171,13 @@ TEST(WholeWords, AWordsDrawDependsOnItsPlaceAlone) {
 }
 
 TEST(WholeWords, ALimitTakesWholeWords) {
-  const SpecialIds& special = tokenizer().special();
+  const SpecialIds& ids_of_special = tokenizer().special();
   const auto piece = tokenizer().encode("value").back();
   const auto bracket = tokenizer().encode("(").back();
   Targets targets;
   // Words of 3, 1 and 2 pieces.
-  std::vector<std::int32_t> ids = {special.cls, piece, piece, piece,
-                                   bracket,     piece, piece, special.separator};
+  std::vector<std::int32_t> ids = {ids_of_special.cls,      piece, piece, piece, bracket, piece, piece,
+                                   ids_of_special.separator};
   auto masked = ids;
   masking_with({.probability = 1, .most_targets = 5}).apply({}, masked, targets);
   EXPECT_THAT(targets.positions, ElementsAre(1, 2, 3, 4));

@@ -341,7 +341,7 @@ TEST_F(DenseCompactionTest, OtherRunsBeginWithIt) {
       arguments.insert(arguments.end(), {"--set", override});
     const ProgramResult tuned = run_program(arguments);
     EXPECT_EQ(tuned.code, 0) << tuned.output;
-    EXPECT_THAT(tuned.output, HasSubstr("; new: head."));
+    EXPECT_THAT(tuned.output, HasSubstr("; newly initialised: head."));
   }
   const ProgramResult pretrained = run_program(
       {"pretrain", whole.string(), "--from", as_recipe.string(), "--output", (folder() / "pre").string()});

@@ -86,9 +86,9 @@ TEST_F(RankRunOfBoth, ByMuonTooALatePhaseEndsAtItsTarget) { expect_an_end_at_the
 
 TEST_F(RankRunOfBoth, ByMuonTooResumingContinuesToTheBit) {
   const TrainingOutcome whole = train("whole", adapting(by_muon));
-  for (const std::int64_t stop : {15, 47}) {  // the second is in the late phase, not at a compaction
-    const std::string run = fmt::format("stopped-{}", stop);
-    train(run, adapting(by_muon), {.stop_after = stop});
+  for (const std::int64_t at : {15, 47}) {  // the second is in the late phase, not at a compaction
+    const std::string run = fmt::format("stopped-{}", at);
+    train(run, adapting(by_muon), {.stop_after = at});
     const TrainingOutcome rest = train(run, adapting(by_muon), {.mode = RunMode::resume});
     expect_equal_checkpoints(whole.checkpoint, rest.checkpoint);
   }
@@ -106,13 +106,13 @@ TEST_F(RankRun, ResumingContinuesToTheBit) {
   }
   ASSERT_GT(death, 30) << "nothing died";
   const std::int64_t compaction = 30 + (death - 30 + 6) / 7 * 7;
-  for (const std::int64_t stop : {std::int64_t{11}, std::int64_t{30}, death, compaction, compaction + 1}) {
-    const std::string run = fmt::format("stopped-{}", stop);
-    const TrainingOutcome part = train(run, settings, {.stop_after = stop});
+  for (const std::int64_t at : {std::int64_t{11}, std::int64_t{30}, death, compaction, compaction + 1}) {
+    const std::string run = fmt::format("stopped-{}", at);
+    const TrainingOutcome part = train(run, settings, {.stop_after = at});
     const CheckpointReader stopped(part.checkpoint);
-    if (stop == death) {
+    if (at == death) {
       EXPECT_NE(held_ranks(stopped), live_ranks(stopped));
-    } else if (stop == compaction) {
+    } else if (at == compaction) {
       EXPECT_EQ(held_ranks(stopped), live_ranks(stopped));
     }
     const TrainingOutcome rest = train(run, settings, {.mode = RunMode::resume});
@@ -396,10 +396,10 @@ TEST_F(RankRun, LatePhasesWithAPauseBetweenThem) {
   EXPECT_LE(size(3), 0.6 * size(2));
   EXPECT_GT(size(3), 0.5 * size(2));
   EXPECT_EQ(static_cast<double>(core_elements(whole.checkpoint)), size(3));
-  for (const std::int64_t stop : {94, 102, 110}) {
-    const std::string run = fmt::format("stopped-{}", stop);
-    const TrainingOutcome part = TrainingRun(four_phases(run), {.stop_after = stop, .output = null}).run();
-    if (stop <= 102) {
+  for (const std::int64_t at : {94, 102, 110}) {
+    const std::string run = fmt::format("stopped-{}", at);
+    const TrainingOutcome part = TrainingRun(four_phases(run), {.stop_after = at, .output = null}).run();
+    if (at <= 102) {
       EXPECT_EQ(static_cast<double>(core_elements(part.checkpoint)), size(2)) << "at fixed ranks";
     }
     const TrainingOutcome ended =
@@ -417,7 +417,7 @@ TEST_F(RankRun, AMissedTargetIsSaid) {
   for (int c; (c = std::fgetc(output)) != EOF;) text.push_back(static_cast<char>(c));
   std::fclose(output);
   EXPECT_THAT(text, HasSubstr("above its target"));
-  EXPECT_THAT(text, HasSubstr("all its steps move a gate by at most")) << "said before the steps are taken";
+  EXPECT_THAT(text, HasSubstr("all steps move it by at most")) << "said before the steps are taken";
 }
 
 }  // namespace

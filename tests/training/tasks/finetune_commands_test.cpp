@@ -126,6 +126,8 @@ TEST_F(InvalidFinetuneInput, IsToldWhatIsMissingOrWrong) {
   expect({"finetune", write_recipe().string()}, 2, {"task.name is missing"});
   expect(arguments("finetune", {}, {"task.text=[]"}), 2, {"task.text is missing"});
   expect(arguments("finetune", {}, {"task.name=mnli", "task.train=[]"}), 2, {"task.folder is missing"});
+  expect(arguments("finetune", {}, {"task.validation=\"\""}), 2,
+         {"task.validation has an empty file name; name a table, or remove it"});
   expect(arguments("finetune", {}, {"task.name=mnly", "task.folder=glue"}), 2,
          {"task.name = \"mnly\" is not a GLUE task; did you mean 'mnli'?"});
   expect(arguments("finetune", {}, {"task.text=\"frist\""}), 1, {"no column 'frist'", "number, second"});

@@ -172,9 +172,10 @@ void mutate_gzip(Try& own) {
   // Without the first two bytes it is a text, if a strange one.
   const bool compressed = bytes.starts_with("\x1f\x8b");
   const std::optional<std::string> content = compressed ? unzipped(bytes) : std::nullopt;
-  const Ending ending = own.check(
-      own.comera(reading.words),
-      {.success = !compressed || content.has_value(), .names = {"mutant", "corpus", "pieces", "vocabulary"}});
+  const Ending ending =
+      own.check(own.comera(reading.words),
+                {.success = !compressed || content.has_value(),
+                 .names = {"mutant", "corpus", "nothing to train on", "pieces", "vocabulary"}});
   if (!content || !own.failure().empty()) return;
   const fs::path beside = own.folder() / "beside";
   fs::create_directories(beside);
