@@ -18,7 +18,7 @@ TEST_F(Finetune, TheProgramGoesAllTheWay) {
   const ProgramResult tuned = run_program(arguments("finetune", {}, {"run.evaluation_epochs=1"}));
   ASSERT_EQ(tuned.code, 0) << tuned.output;
   EXPECT_THAT(tuned.output, HasSubstr("best             accuracy"));
-  EXPECT_THAT(tuned.output, HasSubstr("train: 400 examples, 0 cut"));
+  EXPECT_THAT(tuned.output, HasSubstr("train: 400 examples, 0 truncated"));
   EXPECT_THAT(tuned.output, testing::ContainsRegex("classes: other \\([0-9]+\\), same \\([0-9]+\\)"));
 
   const std::string dev = (folder() / "dev.tsv").string();
