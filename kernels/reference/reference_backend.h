@@ -12,27 +12,27 @@ namespace reference {
 
 // The files of this folder, named after the stems of their operations in kernels/ops. Each registers its
 // operations.
-#define COMERA_REFERENCE_FILES(X)   \
-  X(attention)                  \
-  X(bias_activation)            \
-  X(bias_dropout_residual_norm) \
-  X(clicks)                     \
-  X(cross_entropy)              \
-  X(directions)                 \
-  X(dropout)                    \
-  X(embedding)                  \
-  X(float8)                     \
-  X(gather)                     \
-  X(layer_norm)                 \
-  X(layout)                     \
-  X(matrix_product)             \
-  X(muon)                       \
-  X(optimizer)                  \
-  X(ranks)                      \
-  X(rotary)                     \
-  X(scale_columns)              \
-  X(sequence)                   \
-  X(ttm_chain)                  \
+#define COMERA_REFERENCE_FILES(X) \
+  X(attention)                    \
+  X(bias_activation)              \
+  X(bias_dropout_residual_norm)   \
+  X(clicks)                       \
+  X(cross_entropy)                \
+  X(directions)                   \
+  X(dropout)                      \
+  X(embedding)                    \
+  X(float8)                       \
+  X(gather)                       \
+  X(layer_norm)                   \
+  X(layout)                       \
+  X(matrix_product)               \
+  X(muon)                         \
+  X(optimizer)                    \
+  X(ranks)                        \
+  X(rotary)                       \
+  X(scale_columns)                \
+  X(sequence)                     \
+  X(ttm_chain)                    \
   X(ttm_rows)
 
 #define COMERA_DECLARE(file) void register_##file(Backend& backend);
