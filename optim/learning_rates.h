@@ -11,8 +11,8 @@
 
 // The learning rate of every parameter. The way of one: a recipe's phase (Codec<LearningRates>) → times the
 // schedule's factor (Schedule::factor, TrainingRun::step) → StepRates → StepEngine::apply() writes
-// StepInputs::learning_rate on the device → the optimizer's kernels index it by ParameterSegment::group, which
-// segment_of() takes from group_of().
+// StepInputs::learning_rate on the device → the optimizer's kernels index it by ParameterSegment::group,
+// which segment_of() takes from group_of().
 namespace comera {
 
 // The rates at the end of a phase's warm-up; a schedule multiplies all of them by one factor.

@@ -20,8 +20,8 @@ struct TTCores {
   static TTCores add(ParameterStore& store, const std::string& name, const TTShape& shape);
 };
 
-// Arguments for TTFactorsForward and TTFactorsBackward: the left and right factors of the tensor train. Rows of
-// A have a_columns columns and lie a_apart elements apart.
+// Arguments for TTFactorsForward and TTFactorsBackward: the left and right factors of the tensor train. Rows
+// of A have a_columns columns and lie a_apart elements apart.
 TTFactorsForward::Factors factors_of(const ParameterStore& store, const TTCores& train, const Tensor& a,
                                      std::int64_t a_apart, std::int64_t a_columns, const Tensor& b);
 TTFactorsBackward::Factors factor_gradients_of(const ParameterStore& store, const TTCores& train,

@@ -91,11 +91,10 @@ void require_same_phase(const RunParts& run, const Recipe& before, const std::st
 
 void seek_same_samples(data::BatchStream& loader, const DataPlace& place, const std::string& file,
                        const std::string& source, std::int64_t phase, std::int64_t length) {
-  COMERA_CHECK(
-      loader.samples_per_epoch() == place.samples_per_epoch,
-      "{} was made with {} samples, but {} now gives {} of length {}: resume with the same data and "
-      "phase.{}.length",
-      file, place.samples_per_epoch, source, loader.samples_per_epoch(), length, phase);
+  COMERA_CHECK(loader.samples_per_epoch() == place.samples_per_epoch,
+               "{} was made with {} samples, but {} now gives {} of length {}: resume with the same data and "
+               "phase.{}.length",
+               file, place.samples_per_epoch, source, loader.samples_per_epoch(), length, phase);
   try {
     loader.seek(place.position);
   } catch (const Error& error) {

@@ -10,8 +10,8 @@
 // in this order (docs/guide/checkpoints.md has it as a drawing), and each question throws in one sentence
 // that names the checkpoint and what differs:
 //   1. RunSetup, before a model is made: the same recipe and command in all processes, a checkpoint that is
-//      whole (find_latest) and of the same kind of model (take_ranks), its bytes the same in all processes, the
-//      tokenizer or the encoding of clicks that it was trained with;
+//      whole (find_latest) and of the same kind of model (take_ranks), its bytes the same in all processes,
+//      the tokenizer or the encoding of clicks that it was trained with;
 //   2. require_same_run(): what the data are, their order and the held-out data, the seed, the encoder, the
 //      optimizer and the adapters, whether its length is counted in hours;
 //   3. load_parameters(), load_optimizer(): every tensor's name, shape and type;

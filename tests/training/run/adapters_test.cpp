@@ -115,9 +115,9 @@ TEST_F(Adapters, BeginWithADenseModelAndWithOthers) {
   const char* louder = "lte={lora_r=4, lora_alpha=24, num_heads=4, merge_steps=3}";
   EXPECT_NEAR(loss_of(train("louder", {.stop_after = 1}, begun_with(merged, louder)).checkpoint),
               loss_of(merged), 1e-6);
-  EXPECT_THAT(
-      [&] { train("scaled", {.stop_after = 1}, begun_with(between, louder)); },
-      testing::ThrowsMessage<Error>(testing::HasSubstr("so another lte.lora_alpha would rescale what its adapters have learned since; use")));
+  EXPECT_THAT([&] { train("scaled", {.stop_after = 1}, begun_with(between, louder)); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr(
+                  "so another lte.lora_alpha would rescale what its adapters have learned since; use")));
 }
 
 }  // namespace
