@@ -8,8 +8,8 @@ class App;
 class Option;
 }  // namespace CLI
 
-// The commands and options as they are declared, for everything that describes them: --help, the reference,
-// manual pages and completion.
+// The declared commands and options as text. --help, the command reference, manual pages and completion are
+// written from it.
 namespace comera::cli {
 
 struct OptionText {
@@ -43,7 +43,7 @@ CommandText command_text(const CLI::App& app);
 // Commands that have none below them, depth first.
 std::vector<const CommandText*> all_commands(const CommandText& program);
 
-// The words of a text in lines of at most so many columns, all but the first of them indented.
+// The text wrapped to `columns`; every line but the first is indented by `indent`.
 std::string wrapped(const std::string& text, std::size_t columns, std::size_t indent);
 
 }  // namespace comera::cli
