@@ -136,7 +136,7 @@ double Stepper::refresh() {
 
 double Stepper::merge() {
   const auto start = Clock::now();
-  engine_.merge_adapters();
+  engine_.consolidate();
   engine_.allocator().synchronize(engine_.allocator().stream());
   return seconds_since(start);
 }

@@ -236,8 +236,8 @@ void Model::embed(const EncoderStep& step, Pooling pooling, const Tensor& vector
   step.context.arena.release(mark);
 }
 
-void Model::merge_adapters(const Context& context) const {
-  for (const Linear* linear : layers()) linear->merge_adapters(context);
+void Model::consolidate(const Context& context) const {
+  for (const Linear* linear : layers()) linear->consolidate(context);
 }
 
 std::vector<Linear*> Model::layers() const {

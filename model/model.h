@@ -47,7 +47,7 @@ class Model final : public Trainable {
   // The token embedding first.
   std::vector<RankedLayer> ranked_layers() const override;
   Float8State* float8() const override { return float8_.get(); }
-  void merge_adapters(const Context& context) const override;
+  void consolidate(const Context& context) const override;
 
  private:
   std::vector<Linear*> layers() const;

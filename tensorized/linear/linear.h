@@ -61,8 +61,9 @@ class Linear {
   // Overwrites dy_i. Writes dx, or adds to it with accumulate_dx. Adds the parameter gradients.
   void backward(const Context& context, const Saved& saved, const std::array<Tensor, max_group_outputs>& dy,
                 const Tensor& dx, bool accumulate_dx) const;
-  // Merges the adapters' training updates into the evaluated weights; called between steps.
-  virtual void merge_adapters(const Context& /*context*/) const {}
+  // Adds what training keeps apart to the evaluated weights, for layers that do (LteLinear); called between
+  // updates.
+  virtual void consolidate(const Context& /*context*/) const {}
   // How a machine of this kind evaluates the layer for this many tokens, as text.
   virtual std::string explain(std::int64_t tokens, const MachineModel& machine) const = 0;
   // One line: "dense 768 x 768" or the modes and ranks of an output's train.

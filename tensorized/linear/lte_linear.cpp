@@ -236,7 +236,7 @@ void LteLinear::add_to_weight(const Context& context, const Output& output, cons
                              .stride_b = m * r});
 }
 
-void LteLinear::merge_adapters(const Context& context) const {
+void LteLinear::consolidate(const Context& context) const {
   const double mean = scale_ / static_cast<double>(form_.num_heads);
   for (const Output& part : parts_) {
     add_to_weight(context, part, part.trained, mean);

@@ -21,7 +21,7 @@ class LteLinear final : public Linear {
  public:
   LteLinear(ParameterStore& store, const Spec& spec, const LteForm& form);
 
-  void merge_adapters(const Context& context) const override;
+  void consolidate(const Context& context) const override;
   std::string explain(std::int64_t tokens, const MachineModel& machine) const override;
   std::string shape_text(int output) const override;
   std::vector<double> matrix(int output) const override;

@@ -87,7 +87,7 @@ TEST(LteModel, GradientsAgreeWithCentralDifferences) {
             }
         };
         move_adapters(100);
-        model.merge_adapters(context);
+        model.consolidate(context);
         move_adapters(200);
       });
     }

@@ -69,7 +69,7 @@ TEST_F(LteAndDense, EvaluationSeesTheWeightsOnly) {
 TEST_F(LteAndDense, AMergeMakesThemTheSame) {
   const double before = loss(dense_, false);
   move_adapters();
-  adapted_.merge_adapters(harness_.context());
+  adapted_.consolidate(harness_.context());
   take_weights();
   EXPECT_GT(std::abs(loss(adapted_, false) - before), 1e-3);
   for (const bool training : {true, false}) {

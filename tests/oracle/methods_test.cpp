@@ -79,7 +79,7 @@ class Methods : public testing::Test {
       harness_.results() = StepResults{};
       optimizer->prepare(inputs, step);
       optimizer->apply(harness_.context(), harness_.step_inputs(), harness_.step_results());
-      if ((step + 1) % size("merge_steps") == 0) layer->merge_adapters(harness_.context());
+      if ((step + 1) % size("merge_steps") == 0) layer->consolidate(harness_.context());
       loss = run(*layer, x, target, false);
       EXPECT_NEAR(loss, expected.at("evaluated")[step], tolerance * loss) << "step " << step;
     }

@@ -91,7 +91,7 @@ TEST_P(Lte, AMergeIsTheMeanOfTheHeads) {
     expected.push_back(layer.seen(i, 0, c.heads, 1.0 / static_cast<double>(c.heads)));
   const std::vector<double> trained = read_tensor(layer.store.values());
   Harness harness(reference_backend());
-  layer.linear->merge_adapters(harness.context());
+  layer.linear->consolidate(harness.context());
   EXPECT_EQ(read_tensor(layer.store.values()), trained);
   for (int i = 0; i < c.group; ++i) {
     EXPECT_LT(distance(layer.weight(i), expected[i]), 1e-12);
@@ -101,7 +101,7 @@ TEST_P(Lte, AMergeIsTheMeanOfTheHeads) {
   LayerCheck check(*layer.linear, layer.store, tokens, {});
   for (int i = 0; i < c.group; ++i)
     EXPECT_LT(check.forward_error(i, expected[i], 0, tokens), 1e-12) << "a head sees something else";
-  layer.linear->merge_adapters(harness.context());  // of nothing new
+  layer.linear->consolidate(harness.context());  // of nothing new
   for (int i = 0; i < c.group; ++i) EXPECT_LT(distance(layer.weight(i), expected[i]), 1e-12);
 }
 

@@ -56,7 +56,7 @@ std::vector<double> trace(EncoderConfig config, const Processor& processor, int 
     }
     const StepRates rates({.cores = 2e-2, .gates = 1e-2, .other = 1e-2});
     engine.apply(step, targets, rates, 1.0);
-    if (config.lte && step % 3 == 2) engine.merge_adapters();
+    if (config.lte && step % 3 == 2) engine.consolidate();
     losses.push_back(engine.results().loss_sum / engine.results().target_count);
   }
   return losses;

@@ -114,9 +114,9 @@ namespace {
 void merge(const Model& model, const Processor& processor) {
   Arena measuring = Arena::measuring(processor.allocator.device());
   const Stream stream = processor.allocator.stream();
-  model.merge_adapters({processor.backend, measuring, stream});
+  model.consolidate({processor.backend, measuring, stream});
   Arena arena(processor.allocator, measuring.peak());
-  model.merge_adapters({processor.backend, arena, stream});
+  model.consolidate({processor.backend, arena, stream});
   processor.allocator.synchronize(stream);
 }
 

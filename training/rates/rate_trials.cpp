@@ -151,7 +151,7 @@ std::optional<double> RateTrials::one_step(data::Loader& loader, std::int64_t st
       .kind = ScheduleKind::linear, .steps = steps_, .warmup_steps = std::max<std::int64_t>(steps_ / 10, 1)};
   const double factor = schedule.factor(step);
   engine_->apply(step, targets, StepRates(highest, factor), recipe_.optim.clip_norm);
-  if (recipe_.lte && (step + 1) % recipe_.lte->merge_steps == 0) engine_->merge_adapters();
+  if (recipe_.lte && (step + 1) % recipe_.lte->merge_steps == 0) engine_->consolidate();
   const StepResults& results = engine_->results();
   if (results.nonfinite != 0) return NAN;
   if (results.target_count == 0) return std::nullopt;

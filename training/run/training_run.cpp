@@ -169,7 +169,7 @@ void TrainingRun::step() {
   ++state_.phase_step;
   take_time(total.seconds);
   if (ranks_.end_step(*engine_)) refuse_collapsed(fmt::format("step {} left", state_.step));
-  if (merge_due()) engine_->merge_adapters();
+  if (merge_due()) engine_->consolidate();
 }
 
 // Phases end by time, so everything that depends on steps (rates and rank targets) follows time too.

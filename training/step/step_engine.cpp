@@ -74,7 +74,7 @@ Arena::Plan StepEngine::plan_for(const MicroBatch& micro_batch) const {
   if (optimizer_) {
     micro_batch.run(step(dry, true), true);
     run_apply(dry);
-    model_.merge_adapters(dry);
+    model_.consolidate(dry);
   }
   return measuring.peak();
 }
@@ -124,7 +124,7 @@ void StepEngine::set_micro_batches(const PackLayout& micro_batches) {
   micro_ = graph([this] { micro_batch_->run(step(*context_, true), true); });
   last_ = graph([this] { run_last_micro_batch(); });
   apply_ = graph([this] { run_apply(*context_); });
-  merge_ = graph([this] { model_.merge_adapters(*context_); });
+  merge_ = graph([this] { model_.consolidate(*context_); });
 }
 
 void StepEngine::adapt_ranks(const RankUnits& units, const RankStageOptions& options,
@@ -225,7 +225,7 @@ void StepEngine::refresh_optimizer(std::int64_t update) {
   communicator_->finish(stream_);
 }
 
-void StepEngine::merge_adapters() { merge_.launch(); }
+void StepEngine::consolidate() { merge_.launch(); }
 
 void StepEngine::evaluate() {
   fetched_ = false;

@@ -72,8 +72,8 @@ class StepEngine {
              const RankStep& rank_step = {});
   // Optimizer::refresh(), before apply() of that update; apply() also calls it.
   void refresh_optimizer(std::int64_t update);
-  // Trainable::merge_adapters(), between updates of a model with adapters.
-  void merge_adapters();
+  // Trainable::consolidate(), between updates.
+  void consolidate();
   // One micro-batch without dropout and gradients: adds loss and counts.
   void evaluate();
 
