@@ -19,9 +19,10 @@ bool computes_in(const Backend& backend, DType compute) {
 std::string computes_with(const Processor& processor, DType compute) {
   if (processor.allocator.device().kind != DeviceKind::cpu) {
     const MachineModel& machine = processor.backend.machine();  // its plans follow from these numbers
-    return fmt::format("{} with plans for {:.0f} and {:.0f} TFLOP/s and {:.0f} GB/s",
+    return fmt::format("{} with plans for {:.0f} and {:.0f} TFLOP/s, {:.0f} GB/s and parts of {} MiB",
                        processor.backend.name(), machine.flops_per_second * 1e-12,
-                       machine.narrow_flops_per_second * 1e-12, machine.bytes_per_second * 1e-9);
+                       machine.narrow_flops_per_second * 1e-12, machine.bytes_per_second * 1e-9,
+                       machine.part_bytes >> 20);
   }
   return instruction_set(compute);
 }

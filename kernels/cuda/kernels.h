@@ -30,6 +30,7 @@
   X(tt_inner)                   \
   X(ttm_chain)                  \
   X(ttm_rows)                   \
+  X(ttm_table)                  \
   X(weight_gradients)
 
 namespace comera::COMERA_CUDA {

@@ -1,5 +1,8 @@
 #include "kernels/cuda/machine.h"
 
+#include <algorithm>
+#include <bit>
+
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/cuda_memory.h"
 
@@ -26,6 +29,14 @@ Rates rates_of(int capability) {
   return found;
 }
 
+// A sixty-fourth of the memory, so that cards of one kind, whose memory differs by a little, take the same: a
+// power of two. More than 512 MiB saves nothing.
+std::int64_t part_bytes_of(std::int64_t memory) {
+  constexpr std::uint64_t least = 16 << 20, most = 512 << 20, share = 64;
+  return static_cast<std::int64_t>(
+      std::bit_floor(std::clamp(static_cast<std::uint64_t>(memory) / share, least, most)));
+}
+
 }  // namespace
 
 #if defined(COMERA_EMULATED)
@@ -47,6 +58,11 @@ GpuProperties first_gpu() {
   gpu.clock = kilohertz * read(cudaDevAttrClockRate, gpu.clock / kilohertz);
   gpu.memory_clock = kilohertz * read(cudaDevAttrMemoryClockRate, gpu.memory_clock / kilohertz);
   gpu.memory_bus = read(cudaDevAttrGlobalMemoryBusWidth, gpu.memory_bus);
+  cudaDeviceProp properties{};
+  if (cudaGetDeviceProperties(&properties, 0) == cudaSuccess)
+    gpu.memory = static_cast<std::int64_t>(properties.totalGlobalMem);
+  else
+    cudaGetLastError();
   return gpu;
 }
 #endif
@@ -60,7 +76,9 @@ MachineModel machine_of(const GpuProperties& gpu, bool tf32) {
   return {.flops_per_second = cycles * (tf32 ? in_a_cycle.tf32 : in_a_cycle.float32),
           .narrow_flops_per_second = cycles * in_a_cycle.bfloat16,
           .bytes_per_second = 2 * gpu.memory_clock * gpu.memory_bus / 8,
-          .seconds_per_call = seconds_between_kernels};
+          .seconds_per_call = seconds_between_kernels,
+          .part_bytes = part_bytes_of(gpu.memory),
+          .head_sizes = {32, 64, 128}};
 }
 
 }  // namespace comera::COMERA_CUDA

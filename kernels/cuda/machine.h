@@ -8,9 +8,10 @@ namespace comera {
 struct GpuProperties {
   int capability = 90;  // compute capability, 8.9 as 89
   int multiprocessors = 132;
-  double clock = 1.98e9;          // cycles per second
-  double memory_clock = 2.619e9;  // two transfers per cycle
-  int memory_bus = 5120;          // bits
+  double clock = 1.98e9;                         // cycles per second
+  double memory_clock = 2.619e9;                 // two transfers per cycle
+  int memory_bus = 5120;                         // bits
+  std::int64_t memory = std::int64_t{80} << 30;  // bytes
 };
 
 namespace cuda {

@@ -51,6 +51,8 @@
   X(PairFeaturesBackward)            \
   X(TTMRowsForward)                  \
   X(TTMRowsBackward)                 \
+  X(TTMTableForward)                 \
+  X(TTMTableBackward)                \
   X(TTMChainForward)                 \
   X(TTMChainBackward)                \
   X(ScaleColumnsForward)             \

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <array>
+#include <cstdint>
+
 #include "kernels/core/tensors/dtype.h"
 
 namespace comera {
@@ -14,7 +17,18 @@ struct MachineModel {
   double narrow_flops_per_second = 0;  // for products in bfloat16
   double bytes_per_second = 0;         // of memory traffic
   double seconds_per_call = 0;         // fixed cost of an operation
+  // Bytes that an operation may hold at once of a tensor that it makes in parts, such as logits: few on a
+  // processor, whose caches hold them; many on a GPU, where each part costs launches.
+  std::int64_t part_bytes = 16 << 20;
 
+  // The sizes that attention pads a head to, ascending; 0: none, it takes heads as they are.
+  std::array<std::int64_t, 3> head_sizes = {};
+
+  std::int64_t padded_head(std::int64_t size) const {
+    for (const std::int64_t padded : head_sizes)
+      if (padded >= size) return padded;
+    return size;
+  }
   double flops_in(DType compute) const {
     return compute == DType::bfloat16 ? narrow_flops_per_second : flops_per_second;
   }

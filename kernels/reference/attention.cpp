@@ -53,7 +53,7 @@ T bias_of(const Operation& op, std::int64_t head, std::int64_t query, std::int64
 template <class T>
 void attention_forward(const AttentionForward& op, const KernelContext&) {
   const std::int64_t rows = op.q.dim(0), q_width = op.q.dim(1), out_width = op.out.dim(1);
-  const std::int64_t key_size = op.key_size(), value_size = op.value_size(), out_size = out_width / op.heads;
+  const std::int64_t key_size = op.key_size(), values = op.computed_values(), out_size = out_width / op.heads;
   const std::int64_t k_stride = key_stride(op), v_stride = value_stride(op);
   const Sequences sequences(op);
   const DropoutKey key = key_of(op);
@@ -67,7 +67,7 @@ void attention_forward(const AttentionForward& op, const KernelContext&) {
     for (std::int64_t h = 0; h < op.heads; ++h) {
       const T* q = op.q.data<T>() + begin * q_width + h * key_size;
       const T* k = op.k.data<T>() + begin * k_stride + kv_head(op, h) * key_size;
-      const T* v = op.v.data<T>() + begin * v_stride + kv_head(op, h) * value_size;
+      const T* v = op.v.data<T>() + begin * v_stride + kv_head(op, h) * values;
       for (std::int64_t i = 0; i < Sequences::queries(op, length); ++i) {
         T largest = -INFINITY, sum = 0;
         for (std::int64_t j = 0; j < length; ++j) {
@@ -83,8 +83,8 @@ void attention_forward(const AttentionForward& op, const KernelContext&) {
           if (op.dropout.active())
             weight *=
                 dropout_keeps(key, op.dropout, dropout_element(op, h, begin + i, j)) ? op.dropout.scale() : 0;
-          for (std::int64_t c = 0; c < value_size; ++c) row[c] += weight * v[j * v_stride + c];
-          if (op.append_one) row[value_size] += weight;
+          for (std::int64_t c = 0; c < values; ++c) row[c] += weight * v[j * v_stride + c];
+          if (op.append_one) row[out_size - 1] += weight;
         }
       }
     }
@@ -94,7 +94,7 @@ void attention_forward(const AttentionForward& op, const KernelContext&) {
 template <class T>
 void attention_backward(const AttentionBackward& op, const KernelContext&) {
   const std::int64_t rows = op.q.dim(0), q_width = op.q.dim(1), out_width = op.out.dim(1);
-  const std::int64_t key_size = op.key_size(), value_size = op.value_size(), out_size = out_width / op.heads;
+  const std::int64_t key_size = op.key_size(), values = op.computed_values(), out_size = out_width / op.heads;
   const std::int64_t k_stride = key_stride(op), v_stride = value_stride(op);
   const Sequences sequences(op);
   const DropoutKey key = key_of(op);
@@ -110,7 +110,7 @@ void attention_backward(const AttentionBackward& op, const KernelContext&) {
     for (std::int64_t h = 0; h < op.heads; ++h) {
       const std::int64_t q_at = begin * q_width + h * key_size, out_at = begin * out_width + h * out_size;
       const std::int64_t k_at = begin * k_stride + kv_head(op, h) * key_size;
-      const std::int64_t v_at = begin * v_stride + kv_head(op, h) * value_size;
+      const std::int64_t v_at = begin * v_stride + kv_head(op, h) * values;
       const T *q = op.q.data<T>() + q_at, *k = op.k.data<T>() + k_at, *v = op.v.data<T>() + v_at;
       const T *out = op.out.data<T>() + out_at, *dout = op.dout.data<T>() + out_at;
       T *dq = op.dq.data<T>() + q_at, *dk = op.dk.data<T>() + k_at, *dv = op.dv.data<T>() + v_at;
@@ -124,10 +124,10 @@ void attention_backward(const AttentionBackward& op, const KernelContext&) {
           if (op.dropout.active())
             mask =
                 dropout_keeps(key, op.dropout, dropout_element(op, h, begin + i, j)) ? op.dropout.scale() : 0;
-          T ddropped = dot(dout + i * out_width, v + j * v_stride, value_size);
-          if (op.append_one) ddropped += dout[i * out_width + value_size];
+          T ddropped = dot(dout + i * out_width, v + j * v_stride, values);
+          if (op.append_one) ddropped += dout[i * out_width + out_size - 1];
           const T ds = static_cast<T>(op.scale) * p * (mask * ddropped - delta);
-          for (std::int64_t c = 0; c < value_size; ++c)
+          for (std::int64_t c = 0; c < values; ++c)
             dv[j * v_stride + c] += p * mask * dout[i * out_width + c];
           for (std::int64_t c = 0; c < key_size; ++c) {
             dq[i * q_width + c] += ds * k[j * k_stride + c];

@@ -50,8 +50,9 @@ void Attention::turn(const EncoderStep& step, const Tensor& q, const Tensor& k, 
 
 Attention::Merged Attention::merge(const EncoderStep& step, const RowSubset* rows, Merging& merging) const {
   const std::int64_t tokens = step.batch.capacity.tokens;
-  if (!between_factors_ || !between_factors_->pays(step.context.backend.machine(), tokens,
-                                                   step.batch.capacity.longest, rows ? rows->most : tokens))
+  if (!between_factors_ ||
+      !between_factors_->pays(step.context.backend.machine(), tokens, step.batch.capacity.longest,
+                              rows ? rows->most : tokens, dropout_ > 0))
     return {};
   return between_factors_->merge(merging);
 }

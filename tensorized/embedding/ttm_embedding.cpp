@@ -11,6 +11,7 @@
 #include "kernels/ops/real_rows.h"
 #include "kernels/ops/tensor_trains/ttm_chain.h"
 #include "kernels/ops/tensor_trains/ttm_rows.h"
+#include "kernels/ops/tensor_trains/ttm_table.h"
 #include "tensorized/linear/in_type.h"
 #include "tensorized/linear/packed_tensors.h"
 
@@ -187,14 +188,14 @@ void TTMEmbedding::rows_backward(const Context& context, const LookupIds& ids, c
                !merged.decodes);
 }
 
-// Rows of logits in memory at a time: about 32 MiB.
-std::int64_t TTMEmbedding::positions_at_once(std::int64_t positions) const {
-  constexpr std::int64_t budget = 32 << 20;
+// Rows of logits in memory at a time.
+std::int64_t TTMEmbedding::positions_at_once(const MachineModel& machine, std::int64_t positions) const {
   const std::int64_t row = vocabulary_ * static_cast<std::int64_t>(size_of(store_.compute()));
-  return std::clamp<std::int64_t>(budget / row / 8 * 8, 8, std::max<std::int64_t>(positions, 8));
+  return std::clamp<std::int64_t>(2 * machine.part_bytes / row / 8 * 8, 8,
+                                  std::max<std::int64_t>(positions, 8));
 }
 
-bool TTMEmbedding::decodes_by_rebuilding(std::int64_t positions) const {
+bool TTMEmbedding::decodes_by_rebuilding(const MachineModel& machine, std::int64_t positions) const {
   if (decoder_ != DecoderKind::automatic) return decoder_ == DecoderKind::rebuild;
   const double nl = static_cast<double>(train_.left_columns()),
                nr = static_cast<double>(train_.right_columns());
@@ -204,43 +205,27 @@ bool TTMEmbedding::decodes_by_rebuilding(std::int64_t positions) const {
   const double structured = p * nl * rank * right * (nr + left);
   // Cost of a step's forward pass: the other passes cost twice that. The table is rebuilt once more for
   // backward.
-  const double blocks = std::ceil(p / static_cast<double>(positions_at_once(positions)));
+  const double blocks = std::ceil(p / static_cast<double>(positions_at_once(machine, positions)));
   const double rebuilt =
       nl * nr * (4.0 / 3 * blocks * left * right * rank + p * static_cast<double>(vocabulary_));
   return rebuilt < structured;
 }
 
 void TTMEmbedding::cross_entropy(const Context& context, const Decoder& decoder) const {
-  if (decodes_by_rebuilding(decoder.h.dim(0)))
+  if (decodes_by_rebuilding(context.backend.machine(), decoder.h.dim(0)))
     rebuilt_cross_entropy(context, decoder);
   else
     structured_cross_entropy(context, decoder);
 }
 
-// A divisor of the left rows, so that all parts have one size: 4 MiB of float32, which stay in a CPU's cache,
-// or 64 MiB on a GPU, where the number of launches matters.
-TTMEmbedding::Rebuilding TTMEmbedding::scratch_rebuilding(ArenaScope& scope) const {
-  const std::int64_t row = train_.right_rows() * train_.left_columns() * train_.right_columns();
+// A divisor of the left rows, so that all parts have one size: in float32 a part stays in a CPU's cache.
+std::int64_t TTMEmbedding::left_rows_at_once(const MachineModel& machine) const {
   const bool gpu = store_.value(train_.cores[0]).device().kind == DeviceKind::cuda;
-  std::int64_t count = std::clamp<std::int64_t>((gpu ? 1 << 24 : 1 << 20) / row, 1, train_.left_rows());
+  const std::int64_t elements = machine.part_bytes / (gpu ? 1 : 4) / static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t row = train_.right_rows() * train_.left_columns() * train_.right_columns();
+  std::int64_t count = std::clamp<std::int64_t>(elements / row, 1, train_.left_rows());
   while (train_.left_rows() % count != 0) --count;
-  return {count, scope.tensor({count * train_.left_columns(), train_.right_rows() * train_.right_columns()},
-                              store_.dtype())};
-}
-
-// table[l, r, a, b] = Σ_k left[l, a, k] right[k, r, b]: a product whose result has its middle axes swapped.
-void TTMEmbedding::rebuild_rows(const Context& context, const MergedTTM& factors,
-                                const Rebuilding& rebuilding, std::int64_t first, std::int64_t count,
-                                const Tensor& rows) const {
-  const std::int64_t rank = train_.middle_rank(), right_rows = train_.right_rows(),
-                     nl = train_.left_columns(), nr = train_.right_columns();
-  run(context, MatrixProduct{.a = factors.left.reshape({train_.left_rows(), nl * rank}).rows(first, count),
-                             .b = factors.right,
-                             .c = rebuilding.product,
-                             .m = count * nl,
-                             .n = right_rows * nr,
-                             .k = rank});
-  run(context, SwapAxes{.x = rebuilding.product.slice(0, {count, nl, right_rows, nr}), .y = rows});
+  return count;
 }
 
 void TTMEmbedding::decode(const Context& context, const Tensor& h, const Tensor& y,
@@ -248,15 +233,15 @@ void TTMEmbedding::decode(const Context& context, const Tensor& h, const Tensor&
   ArenaScope scope(context.arena);
   const SharedOrMade made(*this, context, merged, true, false);
   const MergedTTM& factors = made->factors;
-  const Rebuilding rebuilding = scratch_rebuilding(scope);
+  const std::int64_t at_once = left_rows_at_once(context.backend.machine());
   const std::int64_t right_rows = train_.right_rows(), width = h.dim(1);
-  for (std::int64_t l = 0; l * right_rows < vocabulary_; l += rebuilding.left_rows) {
-    const std::int64_t count = std::min(rebuilding.left_rows, train_.left_rows() - l), first = l * right_rows;
+  for (std::int64_t l = 0; l * right_rows < vocabulary_; l += at_once) {
+    const std::int64_t count = std::min(at_once, train_.left_rows() - l), first = l * right_rows;
     ArenaScope chunk(context.arena);
-    const Tensor rows = chunk.tensor({count * right_rows, width}, store_.dtype());
-    rebuild_rows(context, factors, rebuilding, l, count, rows);
+    const Tensor rows = chunk.tensor({count * right_rows, width}, h.dtype());
+    run(context, TTMTableForward{.left = factors.left.rows(l, count), .right = factors.right, .rows = rows});
     run(context, MatrixProduct{.a = h,
-                               .b = in_type(context, chunk, rows, h.dtype()),
+                               .b = rows,
                                .c = y.slice(first, {y.elements() - first}),
                                .m = h.dim(0),
                                .n = std::min(count * right_rows, vocabulary_ - first),
@@ -266,37 +251,45 @@ void TTMEmbedding::decode(const Context& context, const Tensor& h, const Tensor&
   }
 }
 
-// The table is rebuilt in parts along the outer axis of the logits, and never exists as a whole.
+// The table is rebuilt in parts along the outer axis of the logits. On a GPU with memory for it there is one
+// part.
 void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const Decoder& decoder) const {
   ArenaScope scope(context.arena);
-  const std::int64_t rank = train_.middle_rank(), right_rows = train_.right_rows(),
-                     nr = train_.right_columns();
-  const std::int64_t left_rows = train_.left_rows(), nl = train_.left_columns(), width = nl * nr;
+  const std::int64_t width = decoder.h.dim(1);
   const DType master = store_.dtype(), compute = decoder.h.dtype();
   const SharedOrMade made(*this, context, decoder.merged, true, decoder.gradient);
   const Merged& merged = *made;
   const MergedTTM& factors = merged.factors;
-  const Rebuilding rebuilding = scratch_rebuilding(scope);
-  const std::int64_t count = rebuilding.left_rows, classes = count * right_rows;  // of a part
+  const std::int64_t count = left_rows_at_once(context.backend.machine());  // of a part
+  const std::int64_t classes = count * train_.right_rows();
   const std::int64_t parts = (vocabulary_ + classes - 1) / classes;
-  const Tensor left = factors.left.reshape({left_rows, nl * rank});
-  const Tensor rows = scope.tensor({classes, width}, master);
-  const Tensor narrow = compute == master ? rows : scope.tensor({classes, width}, compute);
+  const Tensor rows = scope.tensor({classes, width}, compute);
+  // Parts that are rebuilt anyway lend their memory to their gradient.
+  const bool lends = parts > 1 && compute == master;
+  const Tensor drows = !decoder.gradient || lends ? rows : scope.tensor({classes, width}, master);
   const auto rebuild = [&](std::int64_t part) {
-    rebuild_rows(context, factors, rebuilding, part * count, count, rows);
-    if (compute != master) run(context, Cast{.x = rows, .y = narrow});
+    run(context, TTMTableForward{
+                     .left = factors.left.rows(part * count, count), .right = factors.right, .rows = rows});
+  };
+  const auto back_to_factors = [&](std::int64_t part) {
+    run(context, TTMTableBackward{.left = factors.left.rows(part * count, count),
+                                  .right = factors.right,
+                                  .drows = drows,
+                                  .dleft = merged.dleft.rows(part * count, count),
+                                  .dright = merged.dright});
   };
   const std::int64_t positions = rows_to_compute(context, decoder.count, decoder.h.dim(0)),
-                     at_once = positions_at_once(positions);
+                     at_once = positions_at_once(context.backend.machine(), positions);
+  if (parts == 1) rebuild(0);
   for (std::int64_t begin = 0; begin < positions; begin += at_once) {
     const std::int64_t size = std::min(at_once, positions - begin);
     ArenaScope block(context.arena);
     const Tensor h = decoder.h.rows(begin, size);
     const Tensor logits = block.tensor({parts, size, classes}, compute);
     for (std::int64_t part = 0; part < parts; ++part) {
-      if (parts > 1 || begin == 0) rebuild(part);
+      if (parts > 1) rebuild(part);
       run(context, MatrixProduct{.a = h,
-                                 .b = narrow,
+                                 .b = rows,
                                  .c = logits.rows(part, 1),
                                  .m = size,
                                  .n = classes,
@@ -314,45 +307,28 @@ void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const Decoder& 
                                      .results = decoder.results});
     if (!decoder.gradient) continue;
     // The parts are summed: not in a narrow type.
-    const InMasterType dh(context, block, decoder.dh.rows(begin, size));
+    const Tensor dh_rows = decoder.dh.rows(begin, size);
+    const Tensor dh = parts == 1 || compute == master ? dh_rows : block.tensor(dh_rows.shape(), master);
     for (std::int64_t part = 0; part < parts; ++part) {
       if (parts > 1) rebuild(part);
       const Tensor dlogits = logits.rows(part, 1);
-      run(context, MatrixProduct{.a = dlogits,
-                                 .b = narrow,
-                                 .c = dh.tensor(),
-                                 .m = size,
-                                 .n = width,
-                                 .k = classes,
-                                 .accumulate = part > 0});
-      // The rows are no longer needed: if they will be rebuilt, their gradient takes their memory.
-      ArenaScope part_scope(context.arena);
-      const Tensor drows = parts > 1 ? rows : part_scope.tensor(rows.shape(), master);
       run(context,
           MatrixProduct{
-              .a = dlogits, .b = h, .c = drows, .m = classes, .n = width, .k = size, .transpose_a = true});
-      const Tensor product = rebuilding.product;
-      run(context, SwapAxes{.x = drows.reshape({count, right_rows, nl, nr}), .y = product});
-      run(context, MatrixProduct{.a = product,
-                                 .b = factors.right,
-                                 .c = merged.dleft.reshape({left_rows, nl * rank}).rows(part * count, count),
-                                 .m = count * nl,
-                                 .n = rank,
-                                 .k = right_rows * nr,
-                                 .transpose_b = true,
-                                 .accumulate = true});
-      run(context, MatrixProduct{.a = left.rows(part * count, count),
-                                 .b = product,
-                                 .c = merged.dright,
-                                 .m = rank,
-                                 .n = right_rows * nr,
-                                 .k = count * nl,
+              .a = dlogits, .b = rows, .c = dh, .m = size, .n = width, .k = classes, .accumulate = part > 0});
+      run(context, MatrixProduct{.a = dlogits,
+                                 .b = h,
+                                 .c = drows,
+                                 .m = classes,
+                                 .n = width,
+                                 .k = size,
                                  .transpose_a = true,
-                                 .accumulate = true});
+                                 .accumulate = parts == 1 && begin > 0});
+      if (parts > 1) back_to_factors(part);
     }
-    dh.write_back();
+    if (dh.dtype() != compute) run(context, Cast{.x = dh, .y = dh_rows});
   }
   if (!decoder.gradient) return;
+  if (parts == 1 && positions > 0) back_to_factors(0);
   clear_other_rows(context, decoder.dh, positions);
   if (!shares(decoder.merged))
     merge_ttm_backward(context, store_, train_, factors, merged.dleft, merged.dright);

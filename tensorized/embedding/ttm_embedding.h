@@ -41,17 +41,9 @@ class TTMEmbedding final : public Embedding {
   static bool shares(const Merged* merged) { return merged != nullptr && *merged; }
   // Adds the gradient of a right factor with another order of axes, or writes it if nothing else contributes.
   void add_to_right(const Context& context, const Merged& merged, const Tensor& from, bool alone) const;
-  std::int64_t positions_at_once(std::int64_t positions) const;
-  bool decodes_by_rebuilding(std::int64_t positions) const;
-  // Memory for a part of the table, and the number of left rows in it.
-  struct Rebuilding {
-    std::int64_t left_rows;
-    Tensor product;
-  };
-  Rebuilding scratch_rebuilding(ArenaScope& scope) const;
-  // Writes the table rows of `count` left rows, starting at `first`: all rows that share these left digits.
-  void rebuild_rows(const Context& context, const MergedTTM& factors, const Rebuilding& rebuilding,
-                    std::int64_t first, std::int64_t count, const Tensor& rows) const;
+  std::int64_t positions_at_once(const MachineModel& machine, std::int64_t positions) const;
+  bool decodes_by_rebuilding(const MachineModel& machine, std::int64_t positions) const;
+  std::int64_t left_rows_at_once(const MachineModel& machine) const;
   void structured_cross_entropy(const Context& context, const Decoder& decoder) const;
   void rebuilt_cross_entropy(const Context& context, const Decoder& decoder) const;
   // Adds the gradients of looked-up rows to those of the left and right factors.

@@ -35,9 +35,14 @@ TTAttention::Ranks TTAttention::ranks(bool float8) const {
   const auto padded = [&](std::int64_t columns) { return operand_rank(columns, store_.compute(), float8); };
   const auto rank = [this](Projection i) { return std::max<std::int64_t>(projections_.rank(i), 1); };
   // For attention, the value's columns are followed by a column of ones.
-  const std::int64_t with_one = padded(rank(value) + 1);
+  const std::int64_t with_one = padded(rank(value) + 1), used = padded(rank(value));
   const bool pads = padded(1) > 1;
-  return {padded(rank(query)), padded(rank(key)), with_one - 1, padded(output_.rank(0)), pads ? 1 : 0};
+  return {.query = padded(rank(query)),
+          .key = padded(rank(key)),
+          .value = with_one - 1,
+          .output = padded(output_.rank(0)),
+          .unused = pads ? 1 : 0,
+          .used_value = used < with_one - 1 ? used : 0};
 }
 
 void TTAttention::run_forward(const Context& context, Part part, const TTLinearForward& operation) const {
@@ -59,18 +64,25 @@ void TTAttention::run_backward(const Context& context, Part part, const TTLinear
 }
 
 bool TTAttention::pays(const MachineModel& machine, std::int64_t tokens, std::int64_t length,
-                       std::int64_t rows) const {
+                       std::int64_t rows, bool drops) const {
   for (const auto& [linear, of] : {std::pair{&projections_, tokens}, {&output_, rows}})
     for (int i = 0; i < linear->outputs(); ++i)
       if (!linear->removed(i) && !all_by_factors(choose_plan(machine, linear->train(i).shape, of,
                                                              PlanKind::automatic, store_.compute())))
         return false;
-  const auto [r_query, r_key, r_value, r_output, unused] = ranks(in_float8());
+  const auto [r_query, r_key, r_value, r_output, unused, used_value] = ranks(in_float8());
   const auto t = static_cast<double>(tokens), r = static_cast<double>(rows);
-  const double whole = t * static_cast<double>(hidden_ * (r_query + r_key + r_value) + 2 * hidden_ * length) +
+  // Columns of the products with scores, those of queries and keys and those of values, as kernels pad them.
+  const auto with_scores = [&](std::int64_t keys, std::int64_t values) {
+    const std::int64_t padded = machine.padded_head(std::max(keys, values));
+    return std::max(padded, keys) + std::max(padded, values);
+  };
+  const std::int64_t values = used_value > 0 && !drops ? used_value : r_value + 1;
+  const double whole = t * static_cast<double>(hidden_ * (r_query + r_key + r_value) +
+                                               heads_ * with_scores(head_size_, head_size_) * length) +
                        r * static_cast<double>(hidden_ * r_output);
   const double between =
-      t * static_cast<double>(heads_ * ((r_query + length) * r_key + (r_value + 1) * length)) +
+      t * static_cast<double>(heads_ * (r_query * r_key + with_scores(r_key, values) * length)) +
       r * static_cast<double>(heads_ * (r_value + 1) * r_output) +
       static_cast<double>(hidden_ * ((r_query + 1) * r_key + (r_value + 1) * r_output));
   return between < whole;
@@ -78,7 +90,7 @@ bool TTAttention::pays(const MachineModel& machine, std::int64_t tokens, std::in
 
 TTAttention::Merged TTAttention::merge(Merging& merging) const {
   const Ranks padded = ranks(in_float8());
-  const auto [r_query, r_key, r_value, r_output, unused] = padded;
+  const auto [r_query, r_key, r_value, r_output, unused, used_value] = padded;
   const std::int64_t all = padded.all();
   const PackedTensors operands{
       {hidden_, all}, {r_output, hidden_}, {r_query, heads_ * r_key}, {heads_ * (r_value + 1), r_output}};
@@ -164,7 +176,7 @@ TTAttention::Merged TTAttention::merge(Merging& merging) const {
 
 PackedTensors TTAttention::gradients_of_merged() const {
   const Ranks padded = ranks(in_float8());
-  const auto [r_query, r_key, r_value, r_output, unused] = padded;
+  const auto [r_query, r_key, r_value, r_output, unused, used_value] = padded;
   return PackedTensors{{heads_ * (r_value + 1), r_output},
                        {r_output, hidden_},
                        {hidden_, padded.all()},
@@ -177,7 +189,7 @@ PackedTensors TTAttention::gradients_of_merged() const {
 
 void TTAttention::merge_backward(const Merged& merged, const OfMerged& of, MergedGradients& gradients) const {
   const Ranks padded = ranks(in_float8());
-  const auto [r_query, r_key, r_value, r_output, unused] = padded;
+  const auto [r_query, r_key, r_value, r_output, unused, used_value] = padded;
   const std::int64_t all = padded.all();
   const std::string& place = projections_.spec().name;
   MatrixProduct of_head{.a = of.dc,
@@ -248,7 +260,7 @@ void TTAttention::merge_backward(const Merged& merged, const OfMerged& of, Merge
 TTAttention::Saved TTAttention::forward(const Context& context, const Inputs& inputs, const Merged& merged,
                                         const Tensor& x) const {
   const Ranks padded = ranks(in_float8());
-  const auto [r_query, r_key, r_value, r_output, unused] = padded;
+  const auto [r_query, r_key, r_value, r_output, unused, used_value] = padded;
   const std::int64_t tokens = x.dim(0), all = padded.all(), rows = inputs.rows ? inputs.rows->most : tokens;
   const DType dtype = x.dtype(), master = store_.dtype();
   Arena& arena = context.arena;
@@ -284,7 +296,8 @@ TTAttention::Saved TTAttention::forward(const Context& context, const Inputs& in
                                   .k_stride = all,
                                   .v_stride = all,
                                   .slopes = inputs.slopes,
-                                  .queries = inputs.rows ? inputs.rows->of_each_sequence : 0});
+                                  .queries = inputs.rows ? inputs.rows->of_each_sequence : 0,
+                                  .used_values = inputs.dropout.active() ? 0 : used_value});
   }
   saved.read = saved.attended;
   if (inputs.rows) {
@@ -302,7 +315,7 @@ TTAttention::Saved TTAttention::forward(const Context& context, const Inputs& in
 void TTAttention::backward(const Context& context, const Inputs& inputs, const Saved& saved, const Tensor& dy,
                            const Tensor& dx, bool accumulate_dx, MergedGradients& gradients) const {
   const Ranks padded = ranks(in_float8());
-  const auto [r_query, r_key, r_value, r_output, unused] = padded;
+  const auto [r_query, r_key, r_value, r_output, unused, used_value] = padded;
   const std::int64_t all = padded.all();
   const DType dtype = dy.dtype();
   const Merged& merged = saved.merged;
@@ -364,7 +377,8 @@ void TTAttention::backward(const Context& context, const Inputs& inputs, const S
                                    .k_stride = all,
                                    .v_stride = all,
                                    .slopes = inputs.slopes,
-                                   .queries = inputs.rows ? inputs.rows->of_each_sequence : 0});
+                                   .queries = inputs.rows ? inputs.rows->of_each_sequence : 0,
+                                   .used_values = inputs.dropout.active() ? 0 : used_value});
   }
   TTLinearBackward of_query{.x = saved.x,
                             .a = merged.a,

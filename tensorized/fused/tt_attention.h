@@ -36,7 +36,9 @@ class TTAttention {
 
   // Whether such a machine evaluates every layer by left and right factors, and this class takes fewer
   // floating-point operations than forming Q, K and V, for sequences of `length` and the given rows of y.
-  bool pays(const MachineModel& machine, std::int64_t tokens, std::int64_t length, std::int64_t rows) const;
+  // `drops`: with dropout of probabilities.
+  bool pays(const MachineModel& machine, std::int64_t tokens, std::int64_t length, std::int64_t rows,
+            bool drops) const;
 
   struct Inputs {
     Tensor sequence_offsets;
@@ -83,6 +85,8 @@ class TTAttention {
   struct Ranks {
     std::int64_t query, key, value, output;
     std::int64_t unused = 0;  // columns after the value's columns
+    std::int64_t used_value =
+        0;  // the first of the value's columns, if the others are zeros that end a whole unit
     std::int64_t all() const { return query + key + value + unused; }
   };
   // The layers' ranks, padded if necessary.

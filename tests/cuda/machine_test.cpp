@@ -37,6 +37,19 @@ TEST(GpuMachine, EveryCapabilityHasRates) {
     EXPECT_GT(cuda_emulated::machine_of({.capability = capability}, true).flops_per_second, 0) << capability;
 }
 
+TEST(GpuMachine, HoldsPartsOfItsMemory) {
+  const auto part_mib = [](double gigabytes) {
+    const GpuProperties gpu{.memory = static_cast<std::int64_t>(gigabytes * 1e9)};
+    return cuda_emulated::machine_of(gpu, false).part_bytes >> 20;
+  };
+  EXPECT_EQ(part_mib(0.5), 16);
+  EXPECT_EQ(part_mib(8.3), 64);
+  EXPECT_EQ(part_mib(8.6), 128);
+  EXPECT_EQ(part_mib(25.4), 256);
+  EXPECT_EQ(part_mib(85), 512);
+  EXPECT_EQ(part_mib(150), 512);
+}
+
 TEST(GpuMachine, IsThatOfTheBackend) {
   const MachineModel expected = cuda_emulated::machine_of(cuda_emulated::first_gpu(), true);
   EXPECT_EQ(cuda_emulated::backend(true).machine().flops_per_second, expected.flops_per_second);

@@ -23,6 +23,7 @@ struct AttentionCase {
   bool slopes = false;   // some of which hide one side
   double scale = 1;      // of what it is otherwise
   std::int64_t queries = 0;
+  std::int64_t used_values = 0;  // the other columns of v are not zero here: they must not be read
 
   std::int64_t values() const { return value_size > 0 ? value_size : size; }
   std::int64_t stored_values() const { return values() + (room ? 1 : 0); }
@@ -60,6 +61,7 @@ void set_common(const AttentionCase& c, OpTestContext& world, Operation& op) {
                     {h % 3 == 1 ? 1e4F : 0.3F / static_cast<float>(1 + h), h % 3 == 0 ? 0.F : 0.1F});
     op.slopes = world.chosen_master({c.heads, 2}, slopes);
   }
+  op.used_values = c.used_values;
   if (c.extra > 0) op.k_stride = c.kv_heads() * c.size + c.extra;
   if (c.extra > 0) op.v_stride = c.kv_heads() * c.stored_values() + c.extra;
 }
@@ -90,6 +92,7 @@ void attention_cases(std::vector<OperationCase>& cases, const AttentionCase& c) 
          op.shared_keys = c.shared, op.append_one = c.append_one, op.room_for_one = c.room;
          op.k_stride = forward.k_stride, op.v_stride = forward.v_stride;
          op.slopes = forward.slopes, op.queries = forward.queries;
+         op.used_values = forward.used_values;
          op.dout = world.input(out_shape);
          op.dq = world.output("dq", forward.q.shape());
          op.dk = world.output("dk", forward.k.shape());
@@ -153,6 +156,30 @@ void add_attention_cases(std::vector<OperationCase>& cases) {
   attention_cases(cases, {"shared_groups", {0, 64, 100, 228}, 229, 11, 30, 128, 0.1, true, 30, 31, true});
   attention_cases(cases, {"shared_no_ones", {0, 40, 73}, 73, 6, 16, 40, 0, true, 32, 0, false});
   attention_cases(cases, {"shared_long", {0, 277, 300}, 300, 9, 12, 300, 0.1, true, 33, 7, true});
+  // Columns that pad the values: on both sides of the head sizes that kernels are made for.
+  attention_cases(cases, {.name = "used_values",
+                          .offsets = {0, 64, 100, 228, 228},
+                          .tokens = 231,
+                          .heads = 5,
+                          .size = 32,
+                          .longest = 128,
+                          .shared = true,
+                          .value_size = 39,
+                          .extra = 24,
+                          .append_one = true,
+                          .room = true,
+                          .used_values = 32});
+  attention_cases(cases, {.name = "used_values_queries",
+                          .offsets = {0, 3, 16, 47},
+                          .tokens = 53,
+                          .heads = 3,
+                          .size = 7,
+                          .longest = 31,
+                          .shared = true,
+                          .value_size = 9,
+                          .append_one = true,
+                          .queries = 2,
+                          .used_values = 5});
   // By 16 bytes, 4 and 2 in bfloat16.
   const auto with_room = [&](AttentionCase c) {
     c.room = true;

@@ -9,6 +9,7 @@
 #include "kernels/ops/elementwise/rotary.h"
 #include "kernels/ops/tensor_trains/ttm_chain.h"
 #include "kernels/ops/tensor_trains/ttm_rows.h"
+#include "kernels/ops/tensor_trains/ttm_table.h"
 #include "tests/operations/op_test_context.h"
 
 namespace comera::test {
@@ -169,6 +170,22 @@ void ttm_cases(std::vector<OperationCase>& cases, const Factors& h) {
                      op.dright = world.output("dright", {h.rights, h.rank, h.nr});
                      world.run(op);
                    }});
+  cases.push_back({"TTMTableForward_" + name, 4e-6, [=](OpTestContext& world) {
+                     TTMTableForward op;
+                     op.left = world.master({h.lefts, h.nl, h.rank});
+                     op.right = world.master({h.rank, h.rights, h.nr});
+                     op.rows = world.output("rows", {h.lefts * h.rights, h.nl * h.nr});
+                     world.run(op);
+                   }});
+  cases.push_back({"TTMTableBackward_" + name, 8e-6, [=](OpTestContext& world) {
+                     TTMTableBackward op;
+                     op.left = world.input({h.lefts, h.nl, h.rank});
+                     op.right = world.input({h.rank, h.rights, h.nr});
+                     op.drows = world.input({h.lefts * h.rights, h.nl * h.nr});
+                     op.dleft = world.output("dleft", {h.lefts, h.nl, h.rank});
+                     op.dright = world.output("dright", {h.rank, h.rights, h.nr});
+                     world.run(op);
+                   }});
 }
 // Modes of rows and columns, and the ranks between.
 struct ChainShape {
@@ -235,7 +252,7 @@ void add_embedding_cases(std::vector<OperationCase>& cases) {
   ttm_cases(cases, {1, 1, 1, 1, 1, 1, 1});
   ttm_cases(cases, {7, 5, 3, 11, 13, 40, 33});
   ttm_cases(cases, {20, 16, 32, 25, 48, 300, 260});
-  ttm_cases(cases, {3, 21, 35, 40, 17, 120, 117});  // more rows of a left half than warps share on a GPU
+  ttm_cases(cases, {3, 21, 35, 40, 17, 120, 117});  // more rows of a left factor than warps share on a GPU
   chain_cases(cases, {{3}, {5}, {}, 4, 3});
   chain_cases(cases, {{2, 3}, {3, 2}, {4}, 9, 9});
   chain_cases(cases, {{2, 3}, {2, 1}, {2}, 1030, 1028});  // more ids than a grid has blocks

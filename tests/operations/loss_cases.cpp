@@ -103,6 +103,10 @@ void add_loss_cases(std::vector<OperationCase>& cases) {
   loss_case(cases, {5, 6, 71, 341, 0, 0, true, true});
   loss_case(cases, {5, 6, 3, 14, 5, 0, true, true});
   loss_case(cases, {5, 6, 3, 13, 29, 30, false, true});
+  // Rows that begin at multiples of 16 bytes, with padding; enough of them for partial sums of the bias.
+  loss_case(cases, {1, 300, 80, 77, 290, 0, true, true});
+  loss_case(cases, {3, 270, 16, 35, 260, 0, true, true});
+  loss_case(cases, {2, 9, 2104, 4201, 9, 0, true, false});
   // The largest of a row twice, beside each other: the first is the prediction.
   cases.push_back({"SoftmaxCrossEntropy_ties", 4e-6, [](OpTestContext& world) {
                      constexpr std::int64_t classes = 70;

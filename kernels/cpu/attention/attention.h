@@ -115,12 +115,23 @@ void clear_other_rows(const Operation& op, const Tensor& tensor) {
   });
 }
 
-// Zeroes the element after each row of values, if there is one.
+// What follows the computed values of a head's row of out: zeros, then the row sum.
 template <class T>
-void clear_place_of_one(const AttentionBackward& op) {
-  if (!op.room_for_one) return;
-  T* at = op.dv.data<T>() + op.value_size();
-  for (std::int64_t t = 0; t < op.q.dim(0); ++t) at[t * value_stride(op)] = T(0.F);
+void end_row(const AttentionForward& op, T* out, float row_sum) {
+  const std::int64_t computed = op.computed_values(), size = op.value_size();
+  std::fill(out + computed, out + size, T(0.F));
+  if (op.append_one) out[size] = T(row_sum);
+}
+
+// Zeroes the elements after the computed gradients of each row of shared values.
+template <class T>
+void clear_other_values(const AttentionBackward& op) {
+  const std::int64_t computed = op.computed_values(), stored = op.stored_values();
+  if (computed == stored) return;
+  for (std::int64_t t = 0; t < op.q.dim(0); ++t) {
+    T* row = op.dv.data<T>() + t * value_stride(op);
+    std::fill(row + computed, row + stored, T(0.F));
+  }
 }
 
 inline void clear_other_sums(const AttentionForward& op) {

@@ -26,16 +26,16 @@ Memory take(const AttentionBackward& op, Scratch& scratch) {
   const std::int64_t block = query_rows(op.longest);
   Memory memory;
   memory.keys_across = scratch.floats(panels_size(op.key_size(), op.longest));
-  memory.values_across = scratch.floats(panels_size(op.value_size(), op.longest));
+  memory.values_across = scratch.floats(panels_size(op.computed_values(), op.longest));
   memory.keys = scratch.floats(panels_size(op.longest, op.key_size()));
   memory.queries = scratch.floats(panels_size(block, op.key_size()));
-  memory.dout = scratch.floats(panels_size(block, op.value_size()));
+  memory.dout = scratch.floats(panels_size(block, op.computed_values()));
   memory.p = scratch.floats(block * score_stride(op.longest));
   memory.ds = scratch.floats(block * score_stride(op.longest));
   memory.wide_queries = scratch.floats(widened_size(op, block, op.key_size()));
-  memory.wide_dout = scratch.floats(widened_size(op, block, op.value_size()));
+  memory.wide_dout = scratch.floats(widened_size(op, block, op.computed_values()));
   memory.dk = scratch.floats(widened_size(op, op.longest, op.key_size()));
-  memory.dv = scratch.floats(widened_size(op, op.longest, op.value_size()));
+  memory.dv = scratch.floats(widened_size(op, op.longest, op.computed_values()));
   memory.bytes = reinterpret_cast<std::uint8_t*>(scratch.floats(ScoreDropout::room(op.longest) / 4 + 1));
   return memory;
 }
@@ -56,14 +56,15 @@ std::size_t attention_backward_scratch(const AttentionBackward& op) {
   Scratch scratch, sums;
   take(op, scratch);
   sums.floats(group_floats(op) * op.key_size());
-  sums.floats(group_floats(op) * op.value_size());
+  sums.floats(group_floats(op) * op.computed_values());
   return scratch.bytes() * static_cast<std::size_t>(thread_limit()) + sums.bytes();
 }
 
 template <class T>
 void attention_backward(const AttentionBackward& op, const KernelContext& context) {
   const std::int64_t tokens = op.q.dim(0), q_width = op.q.dim(1), out_width = op.out.dim(1);
-  const std::int64_t key_size = op.key_size(), value_size = op.value_size(), out_size = out_width / op.heads;
+  const std::int64_t key_size = op.key_size(), value_size = op.computed_values(),
+                     out_size = out_width / op.heads;
   const std::int64_t k_stride = key_stride(op), v_stride = value_stride(op);
   const std::int64_t block = query_rows(op.longest), ld = score_stride(op.longest);
   const DropoutKey key = dropout_key(op);
@@ -113,7 +114,7 @@ void attention_backward(const AttentionBackward& op, const KernelContext& contex
             Row row{op.log_sum_exp.data<float>()[place],
                     dot(dout_row, out + i * out_width, out_size),
                     static_cast<float>(op.scale),
-                    op.append_one ? static_cast<float>(dout_row[value_size]) : 0.F,
+                    op.append_one ? static_cast<float>(dout_row[out_size - 1]) : 0.F,
                     static_cast<float>(op.dropout.scale()),
                     op.dropout.threshold(),
                     nullptr};
@@ -148,7 +149,7 @@ void attention_backward(const AttentionBackward& op, const KernelContext& contex
   clear_other_rows<T>(op, op.dq);
   clear_padding<T>(op.dk, tokens, op.kv_heads() * key_size, k_stride, op.sequence_offsets);
   clear_padding<T>(op.dv, tokens, op.kv_heads() * value_size, v_stride, op.sequence_offsets);
-  clear_place_of_one<T>(op);
+  clear_other_values<T>(op);
 }
 
 COMERA_FOR_EACH_TYPE(AttentionBackward, attention_backward)

@@ -19,7 +19,7 @@ struct Memory {
 Memory take(const AttentionForward& op, Scratch& scratch) {
   Memory memory;
   memory.keys = scratch.floats(panels_size(op.key_size(), op.longest));
-  memory.values = scratch.floats(panels_size(op.longest, op.value_size()));
+  memory.values = scratch.floats(panels_size(op.longest, op.computed_values()));
   memory.queries = scratch.floats(widened_size(op, query_rows(op.longest), op.key_size()));
   memory.scores = scratch.floats(query_rows(op.longest) * score_stride(op.longest));
   memory.sums = reinterpret_cast<RowSums*>(
@@ -57,7 +57,8 @@ std::size_t attention_forward_scratch(const AttentionForward& op) {
 template <class T>
 void attention_forward(const AttentionForward& op, const KernelContext& context) {
   const std::int64_t tokens = op.q.dim(0), q_width = op.q.dim(1), out_width = op.out.dim(1);
-  const std::int64_t key_size = op.key_size(), value_size = op.value_size(), out_size = out_width / op.heads;
+  const std::int64_t key_size = op.key_size(), value_size = op.computed_values(),
+                     out_size = out_width / op.heads;
   const std::int64_t k_stride = key_stride(op), v_stride = value_stride(op);
   const std::int64_t block = query_rows(op.longest), ld = score_stride(op.longest);
   const std::size_t thread_bytes = context.scratch_bytes / static_cast<std::size_t>(thread_limit());
@@ -103,7 +104,7 @@ void attention_forward(const AttentionForward& op, const KernelContext& context)
           const RowSums& sums = memory.sums[i];
           log_sum_exp[head * tokens + first + i] = sums.log_sum_exp();
           memory.row_scale[i] = kept / sums.all;
-          if (op.append_one) out[i * out_width + value_size] = T(sums.kept * memory.row_scale[i]);
+          end_row(op, out + i * out_width, sums.kept * memory.row_scale[i]);
         }
         multiply({memory.scores, ld}, memory.values, rows, value_size, length,
                  StoreScaled<T>{{out, out_width, Into::set}, memory.row_scale});

@@ -18,7 +18,8 @@ struct Memory {
 
   Memory(const AttentionBackward& op, Scratch& scratch) {
     const std::int64_t longest = op.longest, queries = most_queries(longest);
-    const std::int64_t key_size = whole_blocks(op.key_size()), value_size = whole_blocks(op.value_size());
+    const std::int64_t key_size = whole_blocks(op.key_size()),
+                       value_size = whole_blocks(op.computed_values());
     keys_across = scratch.narrow(key_size * whole_blocks(longest));
     values_across = scratch.narrow(value_size * whole_blocks(longest));
     keys = scratch.narrow(key_size * whole_blocks(longest));
@@ -42,9 +43,9 @@ class Sequence {
       : op_(op), memory_(memory), piece_(piece), key_(dropout_key(op)) {
     const std::int64_t kv = kv_head(op, piece.head_begin);
     const auto* k = op.k.data<bfloat16>() + piece.first * key_stride(op) + kv * op.key_size();
-    const auto* v = op.v.data<bfloat16>() + piece.first * value_stride(op) + kv * op.value_size();
+    const auto* v = op.v.data<bfloat16>() + piece.first * value_stride(op) + kv * op.computed_values();
     bf16_pack_sequence(k, key_stride(op), piece.length, op.key_size(), true, memory.keys_across);
-    bf16_pack_sequence(v, value_stride(op), piece.length, op.value_size(), true, memory.values_across);
+    bf16_pack_sequence(v, value_stride(op), piece.length, op.computed_values(), true, memory.values_across);
     bf16_pack_sequence(k, key_stride(op), piece.length, op.key_size(), false, memory.keys);
   }
 
@@ -63,8 +64,8 @@ class Sequence {
       const std::int64_t some = std::min(bf16_block, rows - i);
       products_with_sequence(q + i * q_width, q_width, some, op_.key_size(), memory_.keys_across,
                              memory_.scores);
-      products_with_sequence(dout + i * out_width, out_width, some, op_.value_size(), memory_.values_across,
-                             memory_.gradients);
+      products_with_sequence(dout + i * out_width, out_width, some, op_.computed_values(),
+                             memory_.values_across, memory_.gradients);
       with_slopes(op_, head, [&](const auto& slopes) {
         for (std::int64_t r = i; r < i + some; ++r)
           row_of_scores<drops>(head, begin + r, r, slopes, dropout, dout + r * out_width,
@@ -72,7 +73,7 @@ class Sequence {
       });
     }
     const bool add = begin > 0 || head > piece_.head_begin;
-    gradient_of_sequence(memory_.p, dout, out_width, rows, op_.value_size(), memory_.dv, add);
+    gradient_of_sequence(memory_.p, dout, out_width, rows, op_.computed_values(), memory_.dv, add);
     gradient_of_sequence(memory_.ds, q, q_width, rows, op_.key_size(), memory_.dk, add);
     gradient_of_queries(rows, op_.dq.data<bfloat16>() + q_at);
   }
@@ -94,7 +95,7 @@ class Sequence {
     const Row row{op_.log_sum_exp.data<float>()[head * op_.q.dim(0) + piece_.first + place],
                   dot(dout, out, op_.out.dim(1) / op_.heads),
                   static_cast<float>(op_.scale),
-                  op_.append_one ? static_cast<float>(dout[op_.value_size()]) : 0.F,
+                  op_.append_one ? static_cast<float>(dout[op_.out.dim(1) / op_.heads - 1]) : 0.F,
                   static_cast<float>(op_.dropout.scale()),
                   op_.dropout.threshold(),
                   drops ? dropout.row(r) : nullptr};
@@ -147,13 +148,13 @@ class Sequence {
 std::size_t bf16_attention_backward_scratch(const AttentionBackward& op) {
   Scratch shared, thread;
   shared.floats(group_floats(op) * op.key_size());
-  shared.floats(group_floats(op) * op.value_size());
+  shared.floats(group_floats(op) * op.computed_values());
   const Memory memory(op, thread);
   return shared.bytes() + thread.bytes() * static_cast<std::size_t>(thread_limit());
 }
 
 void bf16_attention_backward(const AttentionBackward& op, const KernelContext& context) {
-  const std::int64_t tokens = op.q.dim(0), key_size = op.key_size(), value_size = op.value_size();
+  const std::int64_t tokens = op.q.dim(0), key_size = op.key_size(), value_size = op.computed_values();
   Scratch shared(context.scratch);
   float* dk_sums = shared.floats(group_floats(op) * key_size);
   float* dv_sums = shared.floats(group_floats(op) * value_size);
@@ -189,7 +190,7 @@ void bf16_attention_backward(const AttentionBackward& op, const KernelContext& c
   clear_other_rows<bfloat16>(op, op.dq);
   clear_padding<bfloat16>(op.dk, tokens, op.kv_heads() * key_size, key_stride(op), op.sequence_offsets);
   clear_padding<bfloat16>(op.dv, tokens, op.kv_heads() * value_size, value_stride(op), op.sequence_offsets);
-  clear_place_of_one<bfloat16>(op);
+  clear_other_values<bfloat16>(op);
 }
 
 COMERA_CPU_END

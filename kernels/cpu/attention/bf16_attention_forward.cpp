@@ -13,11 +13,11 @@ struct Memory {
 
   Memory(const AttentionForward& op, Scratch& scratch)
       : keys(scratch.narrow(whole_blocks(op.key_size()) * whole_blocks(op.longest))),
-        values(scratch.narrow(whole_blocks(op.longest) * whole_blocks(op.value_size()))),
+        values(scratch.narrow(whole_blocks(op.longest) * whole_blocks(op.computed_values()))),
         rest(scratch.narrow(bf16_block * whole_blocks(op.key_size()))),
         p(bf16_block, op.longest, scratch),
         scores(scratch.floats(bf16_block * bf16_score_stride(op.longest))),
-        out(scratch.floats(bf16_block * whole_blocks(op.value_size()))),
+        out(scratch.floats(bf16_block * whole_blocks(op.computed_values()))),
         bytes(reinterpret_cast<std::uint8_t*>(scratch.floats(ScoreDropout::room(op.longest) / 4 + 1))) {}
 };
 
@@ -28,15 +28,15 @@ class Sequence {
     const std::int64_t kv = kv_head(op, piece.head_begin);
     bf16_pack_sequence(op.k.data<bfloat16>() + piece.first * key_stride(op) + kv * op.key_size(),
                        key_stride(op), piece.length, op.key_size(), true, memory.keys);
-    bf16_pack_sequence(op.v.data<bfloat16>() + piece.first * value_stride(op) + kv * op.value_size(),
-                       value_stride(op), piece.length, op.value_size(), false, memory.values);
+    bf16_pack_sequence(op.v.data<bfloat16>() + piece.first * value_stride(op) + kv * op.computed_values(),
+                       value_stride(op), piece.length, op.computed_values(), false, memory.values);
   }
 
   // Queries [begin, begin + rows) of a head, at most 32.
   template <bool drops>
   void queries(std::int64_t head, std::int64_t begin, std::int64_t rows) const {
     const std::int64_t length = piece_.length, first = piece_.first + begin, q_width = op_.q.dim(1);
-    const std::int64_t key_size = op_.key_size(), value_size = op_.value_size();
+    const std::int64_t key_size = op_.key_size(), value_size = op_.computed_values();
     const std::int64_t ld = bf16_score_stride(op_.longest), place = head * op_.q.dim(0) + first;
     const Bf16Rows q = bf16_rows(op_.q.data<bfloat16>() + first * q_width + head * key_size, q_width, rows,
                                  key_size, memory_.rest);
@@ -68,7 +68,7 @@ class Sequence {
       const float* from = memory_.out + i * out_apart;
       for_columns(0, value_size,
                   [&](std::int64_t c, auto at) { at.store(out + c, at.load(from + c) * scale); });
-      if (op_.append_one) out[value_size] = bfloat16(sums[i].kept * scale);
+      end_row(op_, out, sums[i].kept * scale);
     }
   }
 

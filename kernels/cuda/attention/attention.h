@@ -35,11 +35,12 @@ template <class T>
 struct HeadRows {
   T* at = nullptr;
   std::int64_t ld = 0;  // elements from row to row
-  int size = 0;         // of a head
+  int size = 0;         // of a head: its columns that take part
+  int stored = 0;       // and all of them
   int unit = 1;         // every head's rows begin at, and consist of, multiples of this many elements
 
   __device__ __forceinline__ T* row(std::int64_t row, int head) const {
-    return at + row * ld + std::int64_t{head} * size;
+    return at + row * ld + std::int64_t{head} * stored;
   }
 };
 
@@ -74,6 +75,7 @@ struct Attention {
   int sequences = 0, heads = 0, kv_heads = 0;
   int most_queries = 0;  // of a sequence, at its beginning
   One one = One::none;
+  bool appends_one = false;  // with or without a column of ones
   float scale = 1;
   // mask.scale is applied only at the end; it is 1 / keep probability, or 0 if nothing is kept.
   DropoutMask mask;
@@ -84,23 +86,36 @@ struct Attention {
 };
 
 template <class T>
-HeadRows<T> head_rows(const Tensor& tensor, std::int64_t ld, std::int64_t size) {
-  HeadRows<T> rows{tensor.data<T>(), ld, static_cast<int>(size), 1};
+HeadRows<T> head_rows(const Tensor& tensor, std::int64_t ld, std::int64_t size, std::int64_t stored) {
+  HeadRows<T> rows{tensor.data<T>(), ld, static_cast<int>(size), static_cast<int>(stored), 1};
   for (const int bytes : {4, 16}) {
     const int unit = bytes / static_cast<int>(sizeof(T));
-    if (ld % unit == 0 && size % unit == 0 && reinterpret_cast<std::uintptr_t>(tensor.raw()) % bytes == 0)
+    if (ld % unit == 0 && size % unit == 0 && stored % unit == 0 &&
+        reinterpret_cast<std::uintptr_t>(tensor.raw()) % bytes == 0)
       rows.unit = unit;
   }
   return rows;
 }
 
+// With used_values there is no dropout, so that the row sums are 1: nothing computes them.
+template <class T, class Operation>
+HeadRows<T> value_rows(const Operation& op, const Tensor& values) {
+  const std::int64_t stored = op.stored_values();
+  return head_rows<T>(values, value_stride(op), op.used_values > 0 ? op.used_values : stored, stored);
+}
+template <class T, class Operation>
+HeadRows<T> out_rows(const Operation& op, const Tensor& out) {
+  const std::int64_t stored = op.out.dim(1) / op.heads;
+  return head_rows<T>(out, op.out.dim(1), op.used_values > 0 ? op.used_values : stored, stored);
+}
+
 template <class T, class Operation>
 Attention<T> attention_of(const Operation& op) {
   Attention<T> made;
-  made.q = head_rows<T>(op.q, op.q.dim(1), op.key_size());
-  made.k = head_rows<T>(op.k, key_stride(op), op.key_size());
-  made.v = head_rows<T>(op.v, value_stride(op), op.stored_values());
-  made.out = head_rows<T>(op.out, op.out.dim(1), op.out.dim(1) / op.heads);
+  made.q = head_rows<T>(op.q, op.q.dim(1), op.key_size(), op.key_size());
+  made.k = head_rows<T>(op.k, key_stride(op), op.key_size(), op.key_size());
+  made.v = value_rows<T>(op, op.v);
+  made.out = out_rows<T>(op, op.out);
   made.log_sum_exp = op.log_sum_exp.template data<float>();
   if (op.slopes) made.slopes = op.slopes.template data<float>();
   made.offsets = op.sequence_offsets.template data<std::int32_t>();
@@ -110,7 +125,8 @@ Attention<T> attention_of(const Operation& op) {
   made.sequences = static_cast<int>(op.sequence_offsets.elements() - 1);
   made.heads = static_cast<int>(op.heads);
   made.kv_heads = static_cast<int>(op.kv_heads());
-  if (op.append_one) made.one = op.room_for_one ? One::last : One::behind;
+  made.appends_one = op.append_one;
+  if (op.append_one && op.used_values == 0) made.one = op.room_for_one ? One::last : One::behind;
   made.scale = static_cast<float>(op.scale);
   made.mask = mask_of(op.dropout, op.step_inputs);
   made.kept = static_cast<float>(256 - made.mask.threshold) / 256;
@@ -127,7 +143,8 @@ Shape3 attention_grid(const Operation& op, std::int64_t heads, int own_rows) {
 // kernel(D) for the smallest D that holds a head.
 template <class Operation, class Kernel>
 void with_head_size(const Operation& op, const Kernel& kernel) {
-  const std::int64_t size = std::max(op.key_size(), op.out.dim(1) / op.heads);
+  const std::int64_t size =
+      std::max(op.key_size(), op.used_values > 0 ? op.used_values : op.out.dim(1) / op.heads);
   COMERA_CHECK(size <= most_head_size,
                "attention on a GPU takes heads of up to {} numbers, not {}: use more heads", most_head_size,
                size);
@@ -279,6 +296,19 @@ __device__ __forceinline__ void store_rows(const HeadRows<T>& to, int head, std:
   });
 }
 
+// Stores what follows the columns that take part in a warp's 16 rows of a head: zeros, and in the last column
+// of the first `ones` rows of the sequence a one.
+template <class T>
+__device__ __forceinline__ void store_rest(const HeadRows<T>& to, int head, std::int64_t begin, int length,
+                                           int first, int ones) {
+  const int rest = to.stored - to.size;
+  for (int i = lane_of_thread(); i < 16 * rest; i += warp) {
+    const int row = first + i / rest, column = to.size + i % rest;
+    if (row < length)
+      to.row(begin + row, head)[column] = T(column == to.stored - 1 && row < ones ? 1.F : 0.F);
+  }
+}
+
 // A warp's own 16 rows as fragments: in registers if there is room, which saves shared memory traffic, or
 // loaded when needed.
 template <class Math, int D, bool held>
@@ -308,7 +338,7 @@ class OwnRows {
 template <class T>
 __device__ __forceinline__ void clear_padding(const HeadRows<T>& to, int heads, std::int64_t used,
                                               std::int64_t rows) {
-  const std::int64_t width = std::int64_t{heads} * to.size;
+  const std::int64_t width = std::int64_t{heads} * to.stored;
   const std::int64_t blocks = std::int64_t{gridDim.y} * gridDim.z;
   for (std::int64_t row = used + blockIdx.y + gridDim.y * blockIdx.z; row < rows; row += blocks)
     for (std::int64_t column = threadIdx.x; column < width; column += blockDim.x)

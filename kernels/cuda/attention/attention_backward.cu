@@ -372,6 +372,7 @@ __global__ void __launch_bounds__((KeyTiles<Math, D, teams>::threads), (KeyTiles
   const float factor = op.scale * op.mask.scale;
   store_rows<D>(op.dk, kv_head, begin, length, own, k_tile + own_at, dk, {factor, factor});
   store_rows<D>(op.dv, kv_head, begin, length, own, v_tile + own_at, dv, {op.mask.scale, op.mask.scale});
+  store_rest(op.dv, kv_head, begin, length, own, 0);
 }
 
 std::size_t attention_backward_scratch(const AttentionBackward& op) {
@@ -383,10 +384,10 @@ void attention_backward(const AttentionBackward& op, const KernelContext& contex
   using T = typename Math::Element;
   if (op.q.dim(0) == 0) return;
   Attention<T> arguments = attention_of<T>(op);
-  arguments.dout = head_rows<T>(op.dout, op.out.dim(1), arguments.out.size);
-  arguments.dq = head_rows<T>(op.dq, op.q.dim(1), op.key_size());
-  arguments.dk = head_rows<T>(op.dk, key_stride(op), op.key_size());
-  arguments.dv = head_rows<T>(op.dv, value_stride(op), op.stored_values());
+  arguments.dout = out_rows<T>(op, op.dout);
+  arguments.dq = head_rows<T>(op.dq, op.q.dim(1), op.key_size(), op.key_size());
+  arguments.dk = head_rows<T>(op.dk, key_stride(op), op.key_size(), op.key_size());
+  arguments.dv = value_rows<T>(op, op.dv);
   arguments.delta = reinterpret_cast<float*>(context.scratch);
   with_head_size(op, [&](auto size) {
     constexpr int D = decltype(size)::value;

@@ -136,6 +136,7 @@ __global__ void __launch_bounds__((AttentionTiles<Math, D>::threads), AttentionT
       op.log_sum_exp[place + 8 * half] = real ? largest[half] * log_of_2 + logf(total) : 0;
   }
   store_rows<D>(op.out, head, begin, length, own, own_tile, out, factor);
+  store_rest(op.out, head, begin, length, own, op.appends_one ? queries : 0);
 }
 
 template <class Math>

@@ -1,7 +1,16 @@
-// Softmax and cross-entropy of rows of logits, one row per block.
+// Softmax and cross-entropy of rows of logits, one row per block: a pass that finds the largest logit and the
+// sum of exponentials at once, and with gradient one that writes.
+//
+// Bytes bound it: a logit is read twice and written once, 6 bytes in bfloat16, for two exponentials.
 
+#include <algorithm>
+#include <cfloat>
+
+#include "kernels/cuda/elementwise/activations.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/products/part_sums.h"
 #include "kernels/cuda/reduce.h"
+#include "kernels/cuda/vector.h"
 #include "kernels/ops/elementwise/cross_entropy.h"
 
 namespace comera::COMERA_CUDA {
@@ -9,12 +18,13 @@ namespace comera::COMERA_CUDA {
 namespace {
 
 constexpr int threads = 256;
+constexpr int warps = threads / warp;
 
 template <class T>
 struct Rows {
   T* logits;          // (outer, rows, inner)
   const float* bias;  // or null
-  std::int64_t rows, inner, padded, classes;
+  std::int64_t outer, rows, inner, classes;
   const std::int32_t *targets, *count;
   std::int64_t row_begin;
   bool gradient;
@@ -22,31 +32,58 @@ struct Rows {
   float* correct;  // (rows): 1 or 0
 };
 
-struct Largest {
-  float value;
-  std::int64_t at;
+// The largest of some values, the first of equals, and Σ exp(z - value) over them.
+struct Softmax {
+  float value = -FLT_MAX;  // finite, so that a logit of -infinity adds 0
+  float sum = 0;
+  std::int64_t at = 0;
 };
 
-// The larger one; the first of equals.
-__device__ __forceinline__ Largest larger(const Largest& a, const Largest& b) {
-  return b.value > a.value || (b.value == a.value && b.at < a.at) ? b : a;
+// exp(x)
+__device__ __forceinline__ float exponential(float x) { return fast_exp2(1.44269504F * x); }
+
+__device__ __forceinline__ Softmax joined(const Softmax& a, const Softmax& b) {
+  const bool second = b.value > a.value || (b.value == a.value && b.at < a.at);
+  const float value = second ? b.value : a.value;
+  return {value, a.sum * exponential(a.value - value) + b.sum * exponential(b.value - value),
+          second ? b.at : a.at};
 }
 
-template <class T>
+// Logits c, …, c + V - 1 of a row, with their bias; `some` of them are classes.
+template <int V, class T>
+__device__ __forceinline__ Values<V> biased(const T* logits, const float* bias, int some) {
+  Values<V> z = load<V>(logits);
+  if (bias == nullptr) return z;
+  if (some >= V) {
+    const Values<V> b = load<V>(bias);
+#pragma unroll
+    for (int v = 0; v < V; ++v) z.at[v] += b.at[v];
+  } else {
+#pragma unroll
+    for (int v = 0; v < V; ++v)
+      if (v < some) z.at[v] += bias[v];
+  }
+  return z;
+}
+
+// f(place of V neighbouring logits of the row, their first class, how many of them are classes)
+template <int V, class T, class F>
+__device__ __forceinline__ void each_logit(const Rows<T>& op, std::int64_t row, F f) {
+  for (std::int64_t o = 0; o < op.outer; ++o) {
+    T* part = op.logits + (o * op.rows + row) * op.inner;
+    const std::int64_t first = o * op.inner;
+    for (std::int64_t i = std::int64_t{threadIdx.x} * V; i < op.inner; i += threads * V)
+      f(part + i, first + i, static_cast<int>(min(op.classes - first - i, std::int64_t{V})));
+  }
+}
+
+// V: neighbouring logits moved at once.
+template <int V, class T>
 __global__ void __launch_bounds__(threads) cross_entropy_rows(Rows<T> op) {
-  constexpr int warps = threads / warp;
-  auto* sums = shared_array<float>(4 * warps);  // two each, and one element of twice the size
-  auto* places = reinterpret_cast<std::int64_t*>(sums + 2 * warps);
+  auto* found = shared_array<Softmax>(warps);
   const std::int64_t row = blockIdx.x;
-  const auto logit = [&](std::int64_t c) -> T& {
-    return op.logits[(c / op.inner * op.rows + row) * op.inner + c % op.inner];
-  };
-  const auto z = [&](std::int64_t c) {
-    return static_cast<float>(logit(c)) + (op.bias != nullptr ? op.bias[c] : 0.F);
-  };
   if (op.row_begin + row >= *op.count) {
-    if (op.gradient)
-      for (std::int64_t c = threadIdx.x; c < op.padded; c += threads) logit(c) = T(0.F);
+    if (op.gradient) each_logit<V>(op, row, [](T* at, std::int64_t, int) { store(at, Values<V>{}); });
     if (threadIdx.x == 0) {
       op.losses[row] = 0;
       op.correct[row] = 0;
@@ -54,36 +91,57 @@ __global__ void __launch_bounds__(threads) cross_entropy_rows(Rows<T> op) {
     return;
   }
   const std::int64_t target = op.targets[op.row_begin + row];
-  Largest best{-INFINITY, op.classes};
-  for (std::int64_t c = threadIdx.x; c < op.classes; c += threads) best = larger(best, {z(c), c});
+  const auto bias_of = [&](std::int64_t c) { return op.bias == nullptr ? nullptr : op.bias + c; };
+
+  Softmax all{.at = op.classes};
+  each_logit<V>(op, row, [&](const T* at, std::int64_t c, int some) {
+    const Values<V> z = biased<V>(at, bias_of(c), some);
+    float largest = all.value;
+#pragma unroll
+    for (int v = 0; v < V; ++v)
+      if (v < some && z.at[v] > largest) largest = z.at[v];
+    if (largest > all.value) {
+      all.sum *= exponential(all.value - largest);
+      all.value = largest;
+#pragma unroll
+      for (int v = V - 1; v >= 0; --v)
+        if (z.at[v] == largest && v < some) all.at = c + v;
+    }
+#pragma unroll
+    for (int v = 0; v < V; ++v)
+      if (v < some) all.sum += exponential(z.at[v] - all.value);
+  });
   for (int bits = warp / 2; bits > 0; bits /= 2)
-    best = larger(best,
-                  {__shfl_xor_sync(all_lanes, best.value, bits), __shfl_xor_sync(all_lanes, best.at, bits)});
-  if (lane_of_thread() == 0) {
-    sums[warp_of_thread()] = best.value;
-    places[warp_of_thread()] = best.at;
-  }
+    all = joined(all, {__shfl_xor_sync(all_lanes, all.value, bits), __shfl_xor_sync(all_lanes, all.sum, bits),
+                       __shfl_xor_sync(all_lanes, all.at, bits)});
+  if (lane_of_thread() == 0) found[warp_of_thread()] = all;
   __syncthreads();
-  for (int w = 0; w < warps; ++w) best = larger(best, {sums[w], places[w]});
-  const float target_logit = z(target);
-  float sum = 0;
-  for (std::int64_t c = threadIdx.x; c < op.classes; c += threads) sum += expf(z(c) - best.value);
-  sum = block_sum(sum, sums + warps);
+  all = found[0];
+  for (int w = 1; w < warps; ++w) all = joined(all, found[w]);
   if (threadIdx.x == 0) {
-    op.losses[row] = best.value + logf(sum) - target_logit;
-    op.correct[row] = best.at == target ? 1.F : 0.F;
+    const T* of_target = op.logits + (target / op.inner * op.rows + row) * op.inner + target % op.inner;
+    op.losses[row] = all.value + logf(all.sum) - biased<1>(of_target, bias_of(target), 1).at[0];
+    op.correct[row] = all.at == target ? 1.F : 0.F;
   }
   if (!op.gradient) return;
-  // block_sum() ended with a barrier: all threads are done reading the logits of others.
-  for (std::int64_t c = threadIdx.x; c < op.padded; c += threads)
-    logit(c) = T(c < op.classes ? expf(z(c) - best.value) / sum - (c == target ? 1.F : 0.F) : 0.F);
+  __syncthreads();  // the target's logit has been read
+  const float scale = 1 / all.sum;
+  each_logit<V>(op, row, [&](T* at, std::int64_t c, int some) {
+    Values<V> z = biased<V>(at, bias_of(c), some);
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      z.at[v] = v < some ? exponential(z.at[v] - all.value) * scale : 0;
+      if (c + v == target) z.at[v] -= 1;
+    }
+    store(at, z);
+  });
 }
 
 // One block: the totals over the rows.
 __global__ void __launch_bounds__(threads)
     add_results(const double* losses, const float* correct, std::int64_t rows, std::int64_t row_begin,
                 const std::int32_t* count, StepResults* results) {
-  auto* scratch = shared_array<double>(threads / warp);
+  auto* scratch = shared_array<double>(warps);
   double loss = 0, right = 0;
   for (std::int64_t r = threadIdx.x; r < rows; r += threads) {
     loss += losses[r];
@@ -98,21 +156,86 @@ __global__ void __launch_bounds__(threads)
   results->target_count += static_cast<double>(real);
 }
 
-// dbias[c] += Σ over rows of the gradient, in their order.
-template <class T>
+// The sums over a part of the rows: a block takes 32 V columns, its warps alternate over the rows. Adds them
+// to dbias if there is one part, else writes them to parts (parts, outer inner).
+template <int V, class T>
 __global__ void __launch_bounds__(threads)
-    add_bias_gradient(const T* logits, std::int64_t rows, std::int64_t inner, std::int64_t classes,
-                      float* dbias) {
-  const std::int64_t c = std::int64_t{blockIdx.x} * threads + threadIdx.x;
-  if (c >= classes) return;
-  float sum = 0;
-  for (std::int64_t r = 0; r < rows; ++r)
-    sum += static_cast<float>(logits[(c / inner * rows + r) * inner + c % inner]);
-  dbias[c] += sum;
+    bias_gradient_kernel(const T* logits, std::int64_t outer, std::int64_t rows, std::int64_t inner,
+                         std::int64_t rows_each, std::int64_t classes, float* parts, float* dbias) {
+  auto* sums = shared_array<float>(std::size_t{threads} * V);
+  const std::int64_t columns = outer * inner;
+  const std::int64_t c = (std::int64_t{blockIdx.x} * warp + lane_of_thread()) * V;
+  Values<V> sum{};
+  if (c < columns) {
+    const T* column = logits + c / inner * rows * inner + c % inner;
+    const std::int64_t begin = blockIdx.y * rows_each, end = min(begin + rows_each, rows);
+#pragma unroll 4
+    for (std::int64_t r = begin + warp_of_thread(); r < end; r += warps) {
+      const Values<V> values = load<V>(column + r * inner);
+#pragma unroll
+      for (int v = 0; v < V; ++v) sum.at[v] += values.at[v];
+    }
+  }
+  store(sums + threadIdx.x * V, sum);
+  __syncthreads();
+  if (warp_of_thread() > 0 || c >= columns) return;
+  for (int w = 1; w < warps; ++w) {
+    const Values<V> other = load<V>(sums + (w * warp + lane_of_thread()) * V);
+#pragma unroll
+    for (int v = 0; v < V; ++v) sum.at[v] += other.at[v];
+  }
+  if (gridDim.y > 1) return store(parts + blockIdx.y * columns + c, sum);
+#pragma unroll
+  for (int v = 0; v < V; ++v)
+    if (c + v < classes) dbias[c + v] += sum.at[v];
 }
 
-std::size_t softmax_cross_entropy_scratch(const SoftmaxCrossEntropy& op) {
-  return static_cast<std::size_t>(op.logits.dim(1)) * (sizeof(double) + sizeof(float));
+// Parts of the rows whose sums another launch adds.
+std::int64_t row_parts(std::int64_t rows) {
+  constexpr std::int64_t rows_each = 128, most = 16;
+  return std::clamp<std::int64_t>(rows / rows_each, 1, most);
+}
+
+// The scratch: float (parts, columns) of the bias's gradient, double (rows) and float (rows).
+struct Scratch {
+  std::size_t losses, correct, bytes;  // where these begin, and the whole
+};
+Scratch scratch_of(const SoftmaxCrossEntropy& op) {
+  const std::int64_t rows = op.logits.dim(1), parts = op.gradient && op.bias ? row_parts(rows) : 1;
+  const std::int64_t columns = op.logits.dim(0) * op.logits.dim(2);
+  const auto part_bytes = static_cast<std::size_t>(parts > 1 ? parts * columns : 0) * sizeof(float);
+  const std::size_t losses = (part_bytes + sizeof(double) - 1) / sizeof(double) * sizeof(double);
+  const std::size_t correct = losses + static_cast<std::size_t>(rows) * sizeof(double);
+  return {losses, correct, correct + static_cast<std::size_t>(rows) * sizeof(float)};
+}
+
+std::size_t softmax_cross_entropy_scratch(const SoftmaxCrossEntropy& op) { return scratch_of(op).bytes; }
+
+template <int V, class T>
+void launch_cross_entropy(const SoftmaxCrossEntropy& op, const Rows<T>& rows, const KernelContext& context) {
+  COMERA_LAUNCH(
+      context.stream,
+      (LaunchShape{.grid = {rows.rows}, .threads = threads, .shared_bytes = warps * sizeof(Softmax)}),
+      (cross_entropy_rows<V, T>), rows);
+  COMERA_LAUNCH(context.stream, (LaunchShape{.threads = threads, .shared_bytes = warps * sizeof(double)}),
+                add_results, rows.losses, rows.correct, rows.rows, op.row_begin, rows.count,
+                static_cast<StepResults*>(op.results.raw()));
+  if (!op.gradient || !op.bias) return;
+  const std::int64_t parts = row_parts(rows.rows), columns = rows.outer * rows.inner;
+  auto* sums = reinterpret_cast<float*>(context.scratch);
+  auto* dbias = op.dbias.data<float>();
+  COMERA_LAUNCH(context.stream,
+                (LaunchShape{.grid = {blocks_for(columns, warp * V), parts},
+                             .threads = threads,
+                             .shared_bytes = sizeof(float) * threads * V}),
+                (bias_gradient_kernel<V, T>), rows.logits, rows.outer, rows.rows, rows.inner,
+                blocks_for(rows.rows, parts), rows.classes, sums, dbias);
+  if (parts > 1)
+    add_part_sums(context.stream, {{.parts = sums,
+                                    .apart = columns,
+                                    .to = dbias,
+                                    .count = static_cast<int>(parts),
+                                    .columns = static_cast<int>(rows.classes)}});
 }
 
 template <class T>
@@ -120,27 +243,21 @@ void softmax_cross_entropy(const SoftmaxCrossEntropy& op, const KernelContext& c
   Rows<T> rows{};
   rows.logits = op.logits.data<T>();
   rows.bias = op.bias ? op.bias.data<float>() : nullptr;
-  rows.rows = op.logits.dim(1), rows.inner = op.logits.dim(2), rows.padded = op.logits.dim(0) * rows.inner;
+  rows.outer = op.logits.dim(0), rows.rows = op.logits.dim(1), rows.inner = op.logits.dim(2);
   rows.classes = op.classes;
   rows.targets = op.targets.data<std::int32_t>(), rows.count = op.count.data<std::int32_t>();
   rows.row_begin = op.row_begin;
   rows.gradient = op.gradient;
-  rows.losses = reinterpret_cast<double*>(context.scratch);
-  rows.correct = reinterpret_cast<float*>(rows.losses + rows.rows);
+  const Scratch scratch = scratch_of(op);
+  rows.losses = reinterpret_cast<double*>(context.scratch + scratch.losses);
+  rows.correct = reinterpret_cast<float*>(context.scratch + scratch.correct);
   if (rows.rows == 0) return;
-  constexpr std::size_t warps = threads / warp;
-  COMERA_LAUNCH(context.stream,
-                (LaunchShape{.grid = {rows.rows},
-                             .threads = threads,
-                             .shared_bytes = warps * (2 * sizeof(float) + sizeof(std::int64_t))}),
-                (cross_entropy_rows<T>), rows);
-  COMERA_LAUNCH(context.stream, (LaunchShape{.threads = threads, .shared_bytes = warps * sizeof(double)}),
-                add_results, rows.losses, rows.correct, rows.rows, op.row_begin, rows.count,
-                static_cast<StepResults*>(op.results.raw()));
-  if (op.gradient && op.bias)
-    COMERA_LAUNCH(
-        context.stream, (LaunchShape{.grid = {blocks_for(op.classes, threads)}, .threads = threads}),
-        (add_bias_gradient<T>), rows.logits, rows.rows, rows.inner, op.classes, op.dbias.data<float>());
+  constexpr int many = 16 / sizeof(T);
+  const auto aligned = [](const void* data) { return reinterpret_cast<std::uintptr_t>(data) % 16 == 0; };
+  if (rows.inner % many == 0 && aligned(rows.logits) && aligned(rows.bias))
+    launch_cross_entropy<many>(op, rows, context);
+  else
+    launch_cross_entropy<1>(op, rows, context);
 }
 
 }  // namespace

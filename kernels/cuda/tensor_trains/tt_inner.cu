@@ -12,8 +12,8 @@ namespace comera::COMERA_CUDA {
 namespace {
 
 template <class Operation>
-bool wide(const Operation& op) {
-  return std::max(op.b_up.dim(0), op.a_down.dim(1)) > 32;
+std::int64_t widest(const Operation& op) {
+  return std::max(op.b_up.dim(0), op.a_down.dim(1));
 }
 
 template <class Operation>
@@ -34,8 +34,8 @@ template <class Operation>
 bool fits(const Operation& op, std::initializer_list<const Tensor*> tensors) {
   const std::int64_t rank_up = op.b_up.dim(0), inner = op.b_up.dim(1), rank_down = op.a_down.dim(1);
   return op.activation == Activation::gelu && op.xa.dim(0) > 0 && op.xa.dim(0) <= 1 << 30 && inner > 0 &&
-         inner <= 1 << 24 && std::max(rank_up, rank_down) <= most_rank && rank_up % 8 == 0 &&
-         rank_down % 8 == 0 && inner % 8 == 0 && std::ranges::all_of(tensors, [](const Tensor* tensor) {
+         inner <= 1 << 24 && widest(op) <= most_rank && rank_up % 8 == 0 && rank_down % 8 == 0 &&
+         inner % 8 == 0 && std::ranges::all_of(tensors, [](const Tensor* tensor) {
            return reinterpret_cast<std::uintptr_t>(tensor->raw()) % 16 == 0;
          });
 }
@@ -45,11 +45,11 @@ bool tt_inner_forward_fits(const TTInnerForward& op) {
 }
 
 std::size_t tt_inner_forward_scratch(const TTInnerForward& op) {
-  return inner_rows_scratch(op.xa.dim(0), op.b_up.dim(1), op.a_down.dim(1), wide(op));
+  return inner_rows_scratch(op.xa.dim(0), op.b_up.dim(1), op.a_down.dim(1), widest(op));
 }
 
 void tt_inner_forward(const TTInnerForward& op, const KernelContext& context) {
-  const RoundedSums sums = inner_rows(inner_of(op), false, wide(op), op.ha.data<bfloat16>(),
+  const RoundedSums sums = inner_rows(inner_of(op), false, widest(op), op.ha.data<bfloat16>(),
                                       reinterpret_cast<float*>(context.scratch), context.stream);
   each(context.stream, sums, sums.count, op.ha.dim(1));
 }
@@ -60,10 +60,10 @@ bool tt_inner_backward_fits(const TTInnerBackward& op) {
 }
 
 std::size_t of_rows_scratch(const TTInnerBackward& op) {
-  return inner_rows_scratch(op.xa.dim(0), op.b_up.dim(1), op.b_up.dim(0), wide(op));
+  return inner_rows_scratch(op.xa.dim(0), op.b_up.dim(1), op.b_up.dim(0), widest(op));
 }
 std::size_t tt_inner_backward_scratch(const TTInnerBackward& op) {
-  return of_rows_scratch(op) + inner_columns_scratch(op, wide(op));
+  return of_rows_scratch(op) + inner_columns_scratch(op, widest(op));
 }
 
 // The sums of both directions. Ranks and inner columns are multiples of 8.
@@ -85,8 +85,8 @@ void tt_inner_backward(const TTInnerBackward& op, const KernelContext& context) 
   inner.dha = op.dha.data<bfloat16>();
   auto* scratch = reinterpret_cast<float*>(context.scratch);
   const InnerSums sums{
-      inner_rows(inner, true, wide(op), op.dxa.data<bfloat16>(), scratch, context.stream),
-      inner_columns(op, inner, wide(op), scratch + of_rows_scratch(op) / sizeof(float), context.stream)};
+      inner_rows(inner, true, widest(op), op.dxa.data<bfloat16>(), scratch, context.stream),
+      inner_columns(op, inner, widest(op), scratch + of_rows_scratch(op) / sizeof(float), context.stream)};
   each(context.stream, sums, sums.rows.count + sums.columns.count, op.b_up.dim(1));
 }
 

@@ -42,8 +42,8 @@ struct Inner {
   int tokens, inner, rank_up, rank_down;
 };
 
-// Ranks are padded with zeros to D = 32 or 64.
-constexpr std::int64_t most_rank = 64;
+// Ranks are padded with zeros to D = 32, 64 or 128.
+constexpr std::int64_t most_rank = 128;
 
 // A of 16 rows and 16 columns; word(row, column) gives neighbours along the depth.
 template <class Word>
@@ -97,20 +97,25 @@ struct GradientSums {
   }
 };
 
+// `widest` is the larger rank.
+//
 // Over tokens (tt_inner_rows.cu): ha from h, or dxa. `to` is (tokens, rank); the sums are returned.
-std::size_t inner_rows_scratch(std::int64_t tokens, std::int64_t inner, std::int64_t rank, bool wide);
-RoundedSums inner_rows(const Inner& op, bool gradient, bool wide, bfloat16* to, float* scratch,
+std::size_t inner_rows_scratch(std::int64_t tokens, std::int64_t inner, std::int64_t rank,
+                               std::int64_t widest);
+RoundedSums inner_rows(const Inner& op, bool gradient, std::int64_t widest, bfloat16* to, float* scratch,
                        const Stream& stream);
 
 // Over inner columns (tt_inner_columns.cu): the gradients of tensors with an entry per column.
-std::size_t inner_columns_scratch(const TTInnerBackward& op, bool wide);
-GradientSums inner_columns(const TTInnerBackward& op, const Inner& inner, bool wide, float* scratch,
+std::size_t inner_columns_scratch(const TTInnerBackward& op, std::int64_t widest);
+GradientSums inner_columns(const TTInnerBackward& op, const Inner& inner, std::int64_t widest, float* scratch,
                            const Stream& stream);
 
-// kernel(D): ranks are padded to 64 if they are wide, else to 32.
+// kernel(D) for the smallest D that holds the widest rank.
 template <class Kernel>
-auto with_rank(bool wide, const Kernel& kernel) {
-  return wide ? kernel(std::integral_constant<int, 64>{}) : kernel(std::integral_constant<int, 32>{});
+auto with_rank(std::int64_t widest, const Kernel& kernel) {
+  if (widest <= 32) return kernel(std::integral_constant<int, 32>{});
+  if (widest <= 64) return kernel(std::integral_constant<int, 64>{});
+  return kernel(std::integral_constant<int, 128>{});
 }
 
 }  // namespace comera::COMERA_CUDA

@@ -14,7 +14,7 @@ constexpr int column_threads = column_warps * warp;
 
 template <int D>
 struct ColumnTiles {
-  static constexpr int row_tiles = 64 / D;                       // of 16 columns each, per warp
+  static constexpr int row_tiles = D < 64 ? 2 : 1;               // of 16 columns each, per warp
   static constexpr int columns = 16 * row_tiles * column_warps;  // per block
   static constexpr int tokens = 2048 / D;                        // in shared memory at a time
   static constexpr int stride = D + 8, elements = tokens * stride;
@@ -22,17 +22,19 @@ struct ColumnTiles {
   static constexpr std::size_t shared_bytes = tile_bytes + 2 * columns * sizeof(float);
 };
 
-// Blocks per multiprocessor. With three, the compiler spills for desktop Blackwell.
+// Blocks per multiprocessor. With three, the compiler spills for desktop Blackwell, and for wide ranks.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
-constexpr int column_blocks = 2;
+constexpr int most_column_blocks = 2;
 #else
-constexpr int column_blocks = 3;
+constexpr int most_column_blocks = 3;
 #endif
+template <int D>
+constexpr int column_blocks = D > 64 ? 2 : most_column_blocks;
 
 // Tokens [tokens_each blockIdx.y, …). Their sums go to their part of partial (parts, (M s + r M + M)):
 // gradients of a_down, b_up and the bias, consecutively.
 template <int D>
-__global__ void __launch_bounds__(column_threads, column_blocks)
+__global__ void __launch_bounds__(column_threads, column_blocks<D>)
     inner_columns_kernel(Inner op, int tokens_each, float* partial) {
   using Tiles = ColumnTiles<D>;
   constexpr int R = Tiles::row_tiles, stride = Tiles::stride;
@@ -199,14 +201,14 @@ GradientSums over_columns(const TTInnerBackward& op, const Inner& inner, float* 
 
 }  // namespace
 
-std::size_t inner_columns_scratch(const TTInnerBackward& op, bool wide) {
-  return with_rank(wide, [&](auto size) { return column_scratch<decltype(size)::value>(op); });
+std::size_t inner_columns_scratch(const TTInnerBackward& op, std::int64_t widest) {
+  return with_rank(widest, [&](auto size) { return column_scratch<decltype(size)::value>(op); });
 }
 
-GradientSums inner_columns(const TTInnerBackward& op, const Inner& inner, bool wide, float* scratch,
+GradientSums inner_columns(const TTInnerBackward& op, const Inner& inner, std::int64_t widest, float* scratch,
                            const Stream& stream) {
   return with_rank(
-      wide, [&](auto size) { return over_columns<decltype(size)::value>(op, inner, scratch, stream); });
+      widest, [&](auto size) { return over_columns<decltype(size)::value>(op, inner, scratch, stream); });
 }
 
 }  // namespace comera::COMERA_CUDA

@@ -15,9 +15,9 @@ constexpr int block_tokens = 64;
 
 template <int D>
 struct RowTiles {
-  static constexpr int row_tiles = 64 / D;  // of 16 tokens each, per warp
+  static constexpr int row_tiles = D < 64 ? 2 : 1;  // of 16 tokens each, per warp
   static constexpr int row_groups = block_tokens / (16 * row_tiles), column_groups = row_warps / row_groups;
-  static constexpr int columns = 64;                     // per warp
+  static constexpr int columns = D > 64 ? 32 : 64;       // per warp
   static constexpr int chunk = columns * column_groups;  // in shared memory at a time
   static constexpr int b_stride = chunk + 8, a_stride = D + 8, sum_stride = D + 8;
   static constexpr int b_elements = D * b_stride, elements = b_elements + chunk * a_stride;
@@ -29,7 +29,7 @@ struct RowTiles {
 // Columns [columns_each blockIdx.y, …). Their sums go to `to` if there is no partial, else to their part of
 // partial (parts, tokens, rank).
 template <int D, bool gradient>
-__global__ void __launch_bounds__(row_threads, 2)
+__global__ void __launch_bounds__(row_threads, (D > 64 ? 1 : 2))
     inner_rows_kernel(Inner op, int columns_each, bfloat16* to, float* partial) {
   using Tiles = RowTiles<D>;
   constexpr int R = Tiles::row_tiles, chunk = Tiles::chunk;
@@ -188,16 +188,17 @@ RoundedSums over_rows(const Inner& op, bfloat16* to, float* scratch, const Strea
 
 }  // namespace
 
-std::size_t inner_rows_scratch(std::int64_t tokens, std::int64_t inner, std::int64_t rank, bool wide) {
-  const std::int64_t parts = with_rank(wide, [&](auto size) {
+std::size_t inner_rows_scratch(std::int64_t tokens, std::int64_t inner, std::int64_t rank,
+                               std::int64_t widest) {
+  const std::int64_t parts = with_rank(widest, [&](auto size) {
     return blocks_for(inner, columns_each<decltype(size)::value>(tokens, static_cast<int>(inner)));
   });
   return parts <= 1 ? 0 : static_cast<std::size_t>(parts * tokens * rank) * sizeof(float);
 }
 
-RoundedSums inner_rows(const Inner& op, bool gradient, bool wide, bfloat16* to, float* scratch,
+RoundedSums inner_rows(const Inner& op, bool gradient, std::int64_t widest, bfloat16* to, float* scratch,
                        const Stream& stream) {
-  return with_rank(wide, [&](auto size) {
+  return with_rank(widest, [&](auto size) {
     constexpr int D = decltype(size)::value;
     return gradient ? over_rows<D, true>(op, to, scratch, stream)
                     : over_rows<D, false>(op, to, scratch, stream);

@@ -37,6 +37,10 @@ void check_common(const char* name, const Operation& op) {
   COMERA_CHECK(op.sequence_offsets.elements() >= 2, "{}: sequence_offsets needs at least 2 entries", name);
   check_elements(name, "sequence_offsets", op.sequence_offsets, op.sequence_offsets.elements(), DType::int32);
   COMERA_CHECK(op.queries >= 0, "{}: a sequence cannot have {} queries", name, op.queries);
+  COMERA_CHECK(op.used_values >= 0 && op.used_values <= op.value_size() &&
+                   (op.used_values == 0 || (op.shared_keys && !op.dropout.active())),
+               "{}: {} of {} columns of {} values cannot be in use{}", name, op.used_values, op.value_size(),
+               op.shared_keys ? "shared" : "separate", op.dropout.active() ? " with dropout" : "");
   check_optional(name, "slopes", op.slopes, {op.heads, 2}, master_of(dtype));
   if (op.dropout.active()) check_step_values(name, "step_inputs", op.step_inputs, sizeof(StepInputs));
 }

@@ -24,6 +24,9 @@ inline constexpr const char* scores_stay_wide = "attention is no linear layer";
 // rows of v and dv have room for this column after the values: its content is not read in v, and becomes 0 in
 // dv.
 //
+// With used_values, for shared keys, the columns of v at and beyond it are zeros, such as those that pad a
+// rank: they are not read, and are 0 in out and in dv. This is without dropout.
+//
 // With `queries`, only the first `queries` rows of each sequence are queries: out, log_sum_exp and dq of the
 // other rows are 0, and their dout is not read.
 //
@@ -46,12 +49,14 @@ struct AttentionForward {
   bool shared_keys = false;
   bool append_one = false, room_for_one = false;
   std::int64_t k_stride = 0, v_stride = 0;
-  Tensor slopes = {};        // (heads, 2), non-negative, in the master type; or left out
-  std::int64_t queries = 0;  // per sequence; 0: all of its rows
+  Tensor slopes = {};            // (heads, 2), non-negative, in the master type; or left out
+  std::int64_t queries = 0;      // per sequence; 0: all of its rows
+  std::int64_t used_values = 0;  // 0: all
 
   std::int64_t kv_heads() const { return shared_keys ? 1 : heads; }
   std::int64_t key_size() const { return q.dim(1) / heads; }
   std::int64_t value_size() const { return out.dim(1) / heads - (append_one ? 1 : 0); }
+  std::int64_t computed_values() const { return used_values > 0 ? used_values : value_size(); }
   std::int64_t stored_values() const { return value_size() + (room_for_one ? 1 : 0); }
   std::int64_t most_queries() const { return queries > 0 && queries < longest ? queries : longest; }
   DType compute() const { return q.dtype(); }
@@ -73,12 +78,14 @@ struct AttentionBackward {
   bool shared_keys = false;
   bool append_one = false, room_for_one = false;
   std::int64_t k_stride = 0, v_stride = 0;
-  Tensor slopes = {};        // (heads, 2), non-negative, in the master type; or left out
-  std::int64_t queries = 0;  // per sequence; 0: all of its rows
+  Tensor slopes = {};            // (heads, 2), non-negative, in the master type; or left out
+  std::int64_t queries = 0;      // per sequence; 0: all of its rows
+  std::int64_t used_values = 0;  // 0: all
 
   std::int64_t kv_heads() const { return shared_keys ? 1 : heads; }
   std::int64_t key_size() const { return q.dim(1) / heads; }
   std::int64_t value_size() const { return out.dim(1) / heads - (append_one ? 1 : 0); }
+  std::int64_t computed_values() const { return used_values > 0 ? used_values : value_size(); }
   std::int64_t stored_values() const { return value_size() + (room_for_one ? 1 : 0); }
   std::int64_t most_queries() const { return queries > 0 && queries < longest ? queries : longest; }
   DType compute() const { return q.dtype(); }

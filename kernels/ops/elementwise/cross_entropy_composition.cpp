@@ -11,25 +11,38 @@ namespace comera {
 
 namespace {
 
-// Rows of logits in memory at a time: about 16 MiB, whatever the vocabulary.
-std::int64_t rows_per_chunk(std::int64_t rows, std::int64_t elements_per_row, DType type) {
-  constexpr std::int64_t budget = 16 << 20;
+// Rows of logits in memory at a time, whatever the vocabulary.
+std::int64_t rows_per_chunk(const Context& context, std::int64_t rows, std::int64_t elements_per_row,
+                            DType type) {
   const std::int64_t bytes = elements_per_row * static_cast<std::int64_t>(size_of(type));
-  return std::clamp<std::int64_t>(budget / bytes / 8 * 8, 8, std::max<std::int64_t>(rows, 8));
+  return std::clamp<std::int64_t>(context.backend.machine().part_bytes / bytes / 8 * 8, 8,
+                                  std::max<std::int64_t>(rows, 8));
+}
+
+// Columns of a row of logits on a GPU: rows begin at multiples of 16 bytes, as tensor cores want them.
+std::int64_t padded_classes(const Context& context, std::int64_t classes) {
+  constexpr std::int64_t multiple = 8;
+  return context.backend.device().kind == DeviceKind::cuda ? (classes + multiple - 1) / multiple * multiple
+                                                           : classes;
 }
 
 void dense_masked_cross_entropy(const DenseMaskedCrossEntropy& op, const Context& context) {
   const std::int64_t rows = rows_to_compute(context, op.count, op.h.dim(0)), width = op.h.dim(1),
-                     classes = op.table.dim(0);
-  const std::int64_t chunk = rows_per_chunk(rows, classes, op.compute());
+                     classes = op.table.dim(0), padded = padded_classes(context, classes);
+  const std::int64_t chunk = rows_per_chunk(context, rows, padded, op.compute());
   for (std::int64_t begin = 0; begin < rows; begin += chunk) {
     const std::int64_t size = std::min(chunk, rows - begin);
     ArenaScope scope(context.arena);
-    const Tensor logits = scope.tensor({1, size, classes}, op.compute());
+    const Tensor logits = scope.tensor({1, size, padded}, op.compute());
     const Tensor h = op.h.rows(begin, size);
-    run(context,
-        MatrixProduct{
-            .a = h, .b = op.table, .c = logits, .m = size, .n = classes, .k = width, .transpose_b = true});
+    run(context, MatrixProduct{.a = h,
+                               .b = op.table,
+                               .c = logits,
+                               .m = size,
+                               .n = classes,
+                               .k = width,
+                               .transpose_b = true,
+                               .ldc = padded});
     run(context, SoftmaxCrossEntropy{.logits = logits,
                                      .bias = op.bias,
                                      .dbias = op.dbias,
@@ -40,9 +53,13 @@ void dense_masked_cross_entropy(const DenseMaskedCrossEntropy& op, const Context
                                      .gradient = op.gradient,
                                      .results = op.results});
     if (!op.gradient) continue;
-    run(context,
-        MatrixProduct{
-            .a = logits, .b = op.table, .c = op.dh.rows(begin, size), .m = size, .n = width, .k = classes});
+    run(context, MatrixProduct{.a = logits,
+                               .b = op.table,
+                               .c = op.dh.rows(begin, size),
+                               .m = size,
+                               .n = width,
+                               .k = classes,
+                               .lda = padded});
     run(context, MatrixProduct{.a = logits,
                                .b = h,
                                .c = op.dtable,
@@ -50,7 +67,8 @@ void dense_masked_cross_entropy(const DenseMaskedCrossEntropy& op, const Context
                                .n = width,
                                .k = size,
                                .transpose_a = true,
-                               .accumulate = true});
+                               .accumulate = true,
+                               .lda = padded});
   }
   if (op.gradient) clear_other_rows(context, op.dh, rows);
 }
@@ -64,7 +82,7 @@ void ttm_masked_cross_entropy(const TTMMaskedCrossEntropy& op, const Context& co
   const std::int64_t left_rows = op.left.dim(0), nl = op.left.dim(1), rank = op.left.dim(2);
   const std::int64_t nr = op.right.dim(0), right_rows = op.right.dim(2);
   const std::int64_t chunk =
-      rows_per_chunk(rows, left_rows * right_rows + 2 * nl * rank * right_rows, op.compute());
+      rows_per_chunk(context, rows, left_rows * right_rows + 2 * nl * rank * right_rows, op.compute());
   for (std::int64_t begin = 0; begin < rows; begin += chunk) {
     const std::int64_t size = std::min(chunk, rows - begin), block = size * right_rows;
     ArenaScope scope(context.arena);
