@@ -21,7 +21,8 @@ struct StepBenchmarkOptions {
   bool only_tensorized = false;  // without the dense baseline, which takes most of the time
   std::string device = "auto";   // as in find_processor()
   OperandKind operands = OperandKind::as_they_are;
-  bool graphs = true;  // on a GPU: replays recorded steps
+  bool initialize = true;  // parameters; otherwise steps can only be counted
+  bool graphs = true;      // on a GPU: replays recorded steps
 };
 
 using MemoryByKind = std::array<std::size_t, memory_kinds>;  // bytes

@@ -86,7 +86,7 @@ Stepper::Stepper(const EncoderConfig& config, const StepBenchmarkOptions& option
       before_(memory_in_use(allocator_)),
       model_(config, processor.allocator, true),
       engine_(model_, options.optimizer, processor) {
-  model_.parameters().initialize(1);
+  if (options.initialize) model_.parameters().initialize(1);
   set_batch(options);
 }
 

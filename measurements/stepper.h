@@ -46,6 +46,11 @@ class Stepper {
   void adapt_ranks(const RankStageOptions& stage);  // before set_batch()
   void keep_ranks() { engine_.keep_ranks(); }       // ends that
 
+  // From now on a micro-batch completes gradients as early as possible, as in a job of several processes.
+  void announce_gradients() {  // before set_batch()
+    model_.on_gradients_ready([](const std::vector<ParameterRange>&) {});
+  }
+
   double step();         // its seconds, with one micro-batch
   double micro_batch();  // for a further micro-batch's forward and backward
   double merge();        // for a model with adapters

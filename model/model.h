@@ -9,6 +9,7 @@
 #include "model/layers/head.h"
 #include "model/layers/positions.h"
 #include "model/merged_encoder.h"
+#include "model/missed_operations.h"
 #include "model/trainable.h"
 
 namespace comera {
@@ -44,6 +45,9 @@ class Model final : public Trainable {
   const Embedding& token_embedding() const { return embedding_->tokens(); }
   // All linear layers in forward order, for reports.
   std::vector<const Linear*> linears() const;
+  // The fused operations that layers do not use for such micro-batches on such a GPU, operation by operation.
+  std::vector<MissedOperation> missed_operations(const MachineModel& gpu,
+                                                 const MicroBatchCapacity& micro_batch) const;
   // The token embedding first.
   std::vector<RankedLayer> ranked_layers() const override;
   Float8State* float8() const override { return float8_.get(); }

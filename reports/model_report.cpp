@@ -6,7 +6,10 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <utility>
+#include <vector>
 
+#include "data/batching/batch.h"
 #include "reports/number_text.h"
 
 namespace comera {
@@ -70,6 +73,36 @@ std::string sizes_text(std::int64_t all, std::int64_t dense) {
       "\nthe dense baseline has {} parameters ({:.1f} MiB as fp32); this model has {} ({:.2f} MiB), {}\n",
       grouped(dense), static_cast<double>(dense) * 4 / 1048576, grouped(all),
       static_cast<double>(all) * 4 / 1048576, times_text(dense, all));
+}
+
+std::string layers_text(std::int64_t first, std::int64_t last) {
+  return first == last ? fmt::format("layer {}", first) : fmt::format("layers {} to {}", first, last);
+}
+
+MicroBatchCapacity micro_batch_of(const Recipe& recipe, const PhaseSection& phase,
+                                  const EncoderConfig& config) {
+  const double masked = phase.mask_probability.value_or(recipe.data.mask_probability);
+  return data::capacity_for(phase.tokens_per_micro_batch, phase.length,
+                            config.head == HeadKind::mlm ? masked : 0, config.vocabulary);
+}
+
+// A line for each operation, reason and range of layers.
+std::string missed_operations_text(const Model& model, const MachineModel& gpu,
+                                   const MicroBatchCapacity& micro_batch) {
+  const std::vector<MissedOperation> missed = model.missed_operations(gpu, micro_batch);
+  if (missed.empty()) return "  none\n";
+  std::string text;
+  // Layers in a row with one reason share a line.
+  for (std::size_t from = 0, to = 0; from < missed.size(); from = to) {
+    const MissedOperation& first = missed[from];
+    for (to = from + 1; to < missed.size(); ++to)
+      if (missed[to].operation != first.operation || missed[to].reason != first.reason ||
+          missed[to].layer != missed[to - 1].layer + 1)
+        break;
+    text += fmt::format("  {}, {}: {}\n", first.operation, layers_text(first.layer, missed[to - 1].layer),
+                        first.reason);
+  }
+  return text;
 }
 
 }  // namespace
@@ -140,6 +173,21 @@ std::string linears_report(const Model& model, std::int64_t tokens, const Machin
     if (seen.insert(kind).second) text += linear->explain(tokens, machine) + "\n";
   }
   return text;
+}
+
+std::string fusion_report(const Recipe& recipe, const Model& model, const MachineModel& gpu) {
+  std::vector<std::pair<std::string, std::string>> of_phases;  // names of phases, and their text
+  for (const PhaseSection& phase : recipe.phases) {
+    std::string text = missed_operations_text(model, gpu, micro_batch_of(recipe, phase, model.config()));
+    if (!of_phases.empty() && of_phases.back().second == text)
+      of_phases.back().first += ", " + phase.name;
+    else
+      of_phases.emplace_back(phase.name, std::move(text));
+  }
+  std::string report;
+  for (const auto& [names, text] : of_phases)
+    report += fmt::format("\nfused operations that a GPU does not use (phase {})\n{}", names, text);
+  return report;
 }
 
 std::string architecture_text(const EncoderArchitecture& model) {

@@ -46,6 +46,9 @@ inline bool all_by_factors(const LinearPlan& plan) {
          plan.core_gradient == PlanKind::factors;
 }
 
+// What a fused operation says that reads factors, if the planner decides otherwise.
+inline constexpr const char* not_by_factors = "the planner does not evaluate all layers by their factors";
+
 // The cheapest way on a machine (Backend::machine) for each part of a group of tensor trains with one input.
 // The whole group is evaluated the same way; `wanted` forces one way for all. Never modewise in bfloat16,
 // which would round after every mode.

@@ -115,6 +115,12 @@ MachineModel machine_for(const Recipe& recipe) {
   return backend_of(on_cpu ? DeviceKind::cpu : DeviceKind::cuda, recipe.precision.operands()).machine();
 }
 
+// The first GPU, or an H100 where there is none.
+MachineModel gpu_for(const Recipe& recipe) {
+  if (cuda_device_count() == 0) return h100;
+  return backend_of(DeviceKind::cuda, recipe.precision.operands()).machine();
+}
+
 // A recipe without dlrm.tables uses those of the data.
 DlrmConfig click_model_of(const Recipe& recipe, const std::filesystem::path& shards) {
   if (shards.empty()) {
@@ -175,6 +181,7 @@ void inspect_model(const InspectOptions& options) {
   const Model model(encoder_config(recipe, vocabulary), host_allocator(), false);
   if (checkpoint) check_parameters(*checkpoint, model.parameters());
   print_out("{}", model_report(model));
+  print_out("{}", fusion_report(recipe, model, gpu_for(recipe)));
   if (options.linear_tokens > 0)
     print_out("\n{}", linears_report(model, options.linear_tokens, machine_for(recipe)));
   if (options.precision_tokens > 0)

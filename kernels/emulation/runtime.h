@@ -50,7 +50,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
 cudaError_t cudaDeviceGetPCIBusId(char* address, int bytes, int device);
 
 // ---- Memory. Blocks have exactly the requested size and come from malloc(), so that AddressSanitizer
-// detects accesses beyond them. Never zeroed: filled with 0xFF.
+// detects accesses beyond them. Never zeroed: filled with 0xFF, or not at all if nothing is computed.
 
 enum cudaMemcpyKind : int {
   cudaMemcpyHostToDevice = 1,

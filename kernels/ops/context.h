@@ -19,6 +19,15 @@ struct Context {
   bool dry_run() const { return arena.is_measuring(); }
 };
 
+// For the profile.
+template <class Operation>
+Work profiled_work(const Operation& operation) {
+  if (!ProfileScope::enabled()) return {};
+  Work work = work_of(operation);
+  if (operation.compute() != DType::bfloat16) work.wide_flops = work.flops;
+  return work;
+}
+
 // Checks an operation, finds its kernel by the operation's compute type and runs it.
 template <class Operation>
 void run(const Context& context, const Operation& operation) {
@@ -45,8 +54,7 @@ void run(const Context& context, const Operation& operation) {
     kernel_context.scratch_bytes = bytes;
   }
   if (context.dry_run()) return;
-  ProfileScope profile(operation_names[static_cast<int>(id)],
-                       ProfileScope::enabled() ? work_of(operation) : Work{});
+  ProfileScope profile(operation_names[static_cast<int>(id)], profiled_work(operation));
   reinterpret_cast<void (*)(const Operation&, const KernelContext&)>(slot.kernel)(operation, kernel_context);
 }
 

@@ -34,4 +34,10 @@ struct MachineModel {
   }
 };
 
+// What kernels/cuda/machine.h computes of an H100 (SXM), for what is said about GPUs where there is none.
+inline constexpr MachineModel h100{.flops_per_second = 132 * 1.98e9 * 256,
+                                   .narrow_flops_per_second = 132 * 1.98e9 * 4096,
+                                   .bytes_per_second = 2 * 2.619e9 * 5120 / 8,
+                                   .seconds_per_call = 2e-6};
+
 }  // namespace comera

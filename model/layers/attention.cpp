@@ -25,9 +25,23 @@ Attention::Attention(ParameterStore& store, const EncoderConfig& config, const P
   output_ = make_linear(store, output, config.form_of(tensorized.attention, output));
   const TTLinear* projected = projections_->as_tensor_train();
   const TTLinear* output_train = output_->as_tensor_train();
-  if (projected != nullptr && output_train != nullptr && tensorized.plan == PlanKind::automatic &&
-      !output_train->any_removed() && config.positions != Positions::rotary)
+  if (projected == nullptr || output_train == nullptr)
+    never_ = "not all layers are tensor trains";
+  else if (tensorized.plan != PlanKind::automatic)
+    never_ = "tensorized.plan is given";
+  else if (output_train->any_removed())
+    never_ = "the output projection is removed";
+  else if (config.positions == Positions::rotary)
+    never_ = "rotary positions turn queries and keys, which must be formed for that";
+  else
     between_factors_ = std::make_unique<TTAttention>(store, *projected, *output_train, heads_);
+}
+
+std::optional<std::string> Attention::why_not_between_factors(const MachineModel& machine,
+                                                              std::int64_t tokens, std::int64_t length,
+                                                              std::int64_t rows) const {
+  if (never_ != nullptr) return never_;
+  return between_factors_->why_not(machine, tokens, length, rows, dropout_ > 0);
 }
 
 TTAttention::Inputs Attention::inputs(const EncoderStep& step, const RowSubset* rows) const {
@@ -50,9 +64,8 @@ void Attention::turn(const EncoderStep& step, const Tensor& q, const Tensor& k, 
 
 Attention::Merged Attention::merge(const EncoderStep& step, const RowSubset* rows, Merging& merging) const {
   const std::int64_t tokens = step.batch.capacity.tokens;
-  if (!between_factors_ ||
-      !between_factors_->pays(step.context.backend.machine(), tokens, step.batch.capacity.longest,
-                              rows ? rows->most : tokens, dropout_ > 0))
+  if (why_not_between_factors(step.context.backend.machine(), tokens, step.batch.capacity.longest,
+                              rows ? rows->most : tokens))
     return {};
   return between_factors_->merge(merging);
 }

@@ -40,9 +40,14 @@ class Attention {
   void backward(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
                 bool accumulate_dx, const RowSubset* rows, MergedGradients& gradients) const;
 
+  // Why attention is not computed between the factors, for so many tokens in sequences of up to `length` and
+  // the given rows of y; nothing if it is.
+  std::optional<std::string> why_not_between_factors(const MachineModel& machine, std::int64_t tokens,
+                                                     std::int64_t length, std::int64_t rows) const;
+
   Linear& projections() const { return *projections_; }
   Linear& output() const { return *output_; }
-  // Null if a layer is dense, the plan is given, positions are rotary, or the output projection is removed.
+  // Null if it is never computed so.
   TTAttention* between_factors() const { return between_factors_.get(); }
 
  private:
@@ -55,7 +60,8 @@ class Attention {
   double dropout_;
   std::uint32_t site_;
   std::unique_ptr<Linear> projections_, output_;
-  std::unique_ptr<TTAttention> between_factors_;  // if all layers are tensor trains with an automatic plan
+  const char* never_ = nullptr;  // why it is never computed between the factors; null: it may be
+  std::unique_ptr<TTAttention> between_factors_;
 };
 
 }  // namespace comera

@@ -17,12 +17,28 @@ FeedForward::FeedForward(ParameterStore& store, const EncoderConfig& config, std
   down_ = make_linear(store, down, config.form_of(config.tensorized.ffn_down, down));
   const TTLinear* upward = up_->as_tensor_train();
   const TTLinear* downward = down_->as_tensor_train();
-  if (upward != nullptr && downward != nullptr && !upward->any_removed() && !downward->any_removed())
+  if (upward == nullptr || downward == nullptr)
+    never_ = "not all layers are tensor trains";
+  else if (upward->any_removed() || downward->any_removed())
+    never_ = "a layer is removed";
+  else
     in_one_pass_.emplace(store, *upward, *downward);
 }
 
+std::optional<std::string> FeedForward::why_not_in_one_pass(const MachineModel& machine,
+                                                            std::int64_t tokens) const {
+  if (never_ != nullptr) return never_;
+  return in_one_pass_->why_not(machine, tokens);
+}
+
+std::optional<std::string> FeedForward::why_inner_is_stored(const MachineModel& machine,
+                                                            std::int64_t tokens) const {
+  if (auto reason = why_not_in_one_pass(machine, tokens)) return reason;
+  return in_one_pass_->why_inner_is_stored(activation_);
+}
+
 FeedForward::Merged FeedForward::merge(const EncoderStep& step, std::int64_t tokens, Merging& merging) const {
-  if (!in_one_pass_ || !in_one_pass_->pays(step.context.backend.machine(), tokens)) return {};
+  if (why_not_in_one_pass(step.context.backend.machine(), tokens)) return {};
   return in_one_pass_->merge(merging);
 }
 

@@ -30,6 +30,11 @@ class FeedForward {
   void backward(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
                 bool accumulate_dx, MergedGradients& gradients) const;
 
+  // Why it is not evaluated in one pass over so many tokens; nothing if it is.
+  std::optional<std::string> why_not_in_one_pass(const MachineModel& machine, std::int64_t tokens) const;
+  // Why a GPU stores the inner tensor; nothing if it is in registers only.
+  std::optional<std::string> why_inner_is_stored(const MachineModel& machine, std::int64_t tokens) const;
+
   Linear& up() const { return *up_; }
   Linear& down() const { return *down_; }
 
@@ -37,7 +42,8 @@ class FeedForward {
   std::int64_t ffn_;
   Activation activation_;
   std::unique_ptr<Linear> up_, down_;
-  std::optional<TTFeedForward> in_one_pass_;  // if both are tensor trains and neither is removed
+  const char* never_ = nullptr;  // why it is never evaluated in one pass; null: it may be
+  std::optional<TTFeedForward> in_one_pass_;
 };
 
 }  // namespace comera

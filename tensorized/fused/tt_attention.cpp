@@ -63,13 +63,13 @@ void TTAttention::run_backward(const Context& context, Part part, const TTLinear
     run(context, operation);
 }
 
-bool TTAttention::pays(const MachineModel& machine, std::int64_t tokens, std::int64_t length,
-                       std::int64_t rows, bool drops) const {
+std::optional<std::string> TTAttention::why_not(const MachineModel& machine, std::int64_t tokens,
+                                                std::int64_t length, std::int64_t rows, bool drops) const {
   for (const auto& [linear, of] : {std::pair{&projections_, tokens}, {&output_, rows}})
     for (int i = 0; i < linear->outputs(); ++i)
       if (!linear->removed(i) && !all_by_factors(choose_plan(machine, linear->train(i).shape, of,
                                                              PlanKind::automatic, store_.compute())))
-        return false;
+        return not_by_factors;
   const auto [r_query, r_key, r_value, r_output, unused, used_value] = ranks(in_float8());
   const auto t = static_cast<double>(tokens), r = static_cast<double>(rows);
   // Columns of the products with scores, those of queries and keys and those of values, as kernels pad them.
@@ -85,7 +85,10 @@ bool TTAttention::pays(const MachineModel& machine, std::int64_t tokens, std::in
       t * static_cast<double>(heads_ * (r_query * r_key + with_scores(r_key, values) * length)) +
       r * static_cast<double>(heads_ * (r_value + 1) * r_output) +
       static_cast<double>(hidden_ * ((r_query + 1) * r_key + (r_value + 1) * r_output));
-  return between < whole;
+  if (between < whole) return {};
+  return fmt::format(
+      "it takes {:.2f} times the floating-point operations, with {} columns instead of {} a head",
+      between / whole, std::max(r_key, r_value + 1), head_size_);
 }
 
 TTAttention::Merged TTAttention::merge(Merging& merging) const {

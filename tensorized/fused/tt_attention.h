@@ -34,11 +34,11 @@ class TTAttention {
   using Float8Parts = std::array<Float8Layer, 2>;
   void use_float8(const Float8Parts& parts) { float8_ = parts; }
 
-  // Whether such a machine evaluates every layer by left and right factors, and this class takes fewer
-  // floating-point operations than forming Q, K and V, for sequences of `length` and the given rows of y.
-  // `drops`: with dropout of probabilities.
-  bool pays(const MachineModel& machine, std::int64_t tokens, std::int64_t length, std::int64_t rows,
-            bool drops) const;
+  // Why this does not replace the layers, for sequences of `length` and the given rows of y: it does if such
+  // a machine evaluates every layer by left and right factors, and this class takes fewer floating-point
+  // operations, as kernels pad them, than forming Q, K and V. `drops`: with dropout of probabilities.
+  std::optional<std::string> why_not(const MachineModel& machine, std::int64_t tokens, std::int64_t length,
+                                     std::int64_t rows, bool drops) const;
 
   struct Inputs {
     Tensor sequence_offsets;

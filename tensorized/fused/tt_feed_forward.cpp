@@ -3,6 +3,7 @@
 #include "kernels/ops/elementwise/bias_activation.h"
 #include "kernels/ops/elementwise/layout.h"
 #include "kernels/ops/tensor_trains/tt_feed_forward.h"
+#include "kernels/ops/tensor_trains/tt_inner.h"
 
 namespace comera {
 
@@ -12,12 +13,18 @@ TTFeedForward::TTFeedForward(const ParameterStore& store, const TTLinear& up, co
                "{} does not fit before {}", up.spec().name, down.spec().name);
 }
 
-bool TTFeedForward::pays(const MachineModel& machine, std::int64_t tokens) const {
+std::optional<std::string> TTFeedForward::why_not(const MachineModel& machine, std::int64_t tokens) const {
   for (const TTLinear* linear : {&up_, &down_})
     if (!all_by_factors(
             choose_plan(machine, linear->train(0).shape, tokens, linear->plan(), store_.compute())))
-      return false;
-  return true;
+      return not_by_factors;
+  return {};
+}
+
+std::optional<std::string> TTFeedForward::why_inner_is_stored(Activation activation) const {
+  if (in_float8()) return "operands are 8-bit numbers";
+  return why_no_gpu_kernel(store_.compute(), activation, up_.spec().output_size, up_.rows(0, false),
+                           down_.columns(0, false));
 }
 
 TTFeedForward::Merged TTFeedForward::merge(Merging& merging) const {

@@ -14,9 +14,11 @@ class TTFeedForward {
   // The layers must outlive this object, and either both or neither use float8.
   TTFeedForward(const ParameterStore& store, const TTLinear& up, const TTLinear& down);
 
-  // Whether the planner evaluates both layers by left and right factors for this many tokens on such a
-  // machine.
-  bool pays(const MachineModel& machine, std::int64_t tokens) const;
+  // Why this does not replace the layers for this many tokens on such a machine: it does if the planner
+  // evaluates both by left and right factors.
+  std::optional<std::string> why_not(const MachineModel& machine, std::int64_t tokens) const;
+  // Why a GPU stores the inner tensor nevertheless; nothing if its kernels do not.
+  std::optional<std::string> why_inner_is_stored(Activation activation) const;
 
   // Tensors derived from the cores alone: the left and right factors.
   struct Merged {

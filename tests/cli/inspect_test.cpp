@@ -54,6 +54,15 @@ TEST_F(Inspect, ShowsARecipeAndACheckpointAsBefore) {
               ContainsRegex("encoder.2.attention.query +dense"));
 }
 
+TEST_F(Inspect, ShowsWhatFusedOperationsAGpuDoesNotUse) {
+  for (const std::string& subject : {at("r.toml"), checkpoint()})
+    EXPECT_THAT(
+        inspect({subject}).out,
+        HasSubstr("\nfused operations that a GPU does not use (phase first)\n"
+                  "  feed-forward network in one pass, layers 0 to 1: not all layers are tensor trains\n"))
+        << subject;
+}
+
 TEST_F(Inspect, ShowsTheRanksOfACheckpointAndOfARun) {
   for (const std::string& subject : {checkpoint(), at("run")}) {
     const Outcome outcome = inspect({subject, "--ranks"});

@@ -56,5 +56,13 @@ TEST(GpuMachine, IsThatOfTheBackend) {
   EXPECT_GT(expected.flops_per_second, cuda_emulated::backend().machine().flops_per_second);
 }
 
+TEST(GpuMachine, WithoutAGpuIsAnH100) {
+  const MachineModel machine = cuda_emulated::machine_of({}, false);
+  EXPECT_DOUBLE_EQ(h100.flops_per_second, machine.flops_per_second);
+  EXPECT_DOUBLE_EQ(h100.narrow_flops_per_second, machine.narrow_flops_per_second);
+  EXPECT_DOUBLE_EQ(h100.bytes_per_second, machine.bytes_per_second);
+  EXPECT_DOUBLE_EQ(h100.seconds_per_call, machine.seconds_per_call);
+}
+
 }  // namespace
 }  // namespace comera::test

@@ -98,6 +98,7 @@ TEST(WorkOf, AttentionOfSharedKeys) {
   EXPECT_EQ(work_of(op).bytes, 4 * (6 * 6 + 150 + 30 + 10 * (2 + 4)));
   op.queries = 5;  // of all rows
   EXPECT_EQ(work_of(op).flops, 2 * 10 * 5 * 3 * (2 + 4));
+  EXPECT_EQ(work_of(op).inner, 10 * 5 * 3);
 }
 
 // Cores (1, 4, 3), (3, 5, 2) | (2, 6, 7), (7, 8, 1): A is L_1 S_2 and B is S_3 R_4.
@@ -130,6 +131,7 @@ TEST(WorkOf, TheInnerTensorIsNeverWritten) {
       .xa = of({4, 2}), .b_up = of({2, 9}), .bias = of({9}), .a_down = of({9, 3}), .ha = of({4, 3})};
   EXPECT_EQ(work_of(forward).flops, 2 * 4 * (18 + 27));
   EXPECT_EQ(work_of(forward).bytes, 4 * (8 + 18 + 9 + 27 + 12));
+  EXPECT_EQ(work_of(forward).inner, 4 * 9);
   const TTInnerBackward backward{.xa = of({4, 2}),
                                  .b_up = of({2, 9}),
                                  .bias = of({9}),
@@ -140,6 +142,7 @@ TEST(WorkOf, TheInnerTensorIsNeverWritten) {
                                  .da_down = of({9, 3}),
                                  .dxa = of({4, 2})};
   EXPECT_EQ(work_of(backward).flops, 2 * 4 * (3 * 18 + 2 * 27));
+  EXPECT_EQ(work_of(backward).inner, 4 * 9);
   EXPECT_EQ(work_of(backward).bytes, 4 * (8 + 18 + 9 + 27 + 12 + 8 + 2 * (18 + 9 + 27)));
 }
 
@@ -167,6 +170,28 @@ TEST(WorkOf, IsSummedInTheProfile) {
   EXPECT_EQ(entries[0].name, "Add");
   EXPECT_EQ(entries[0].calls, 2);
   EXPECT_EQ(entries[0].work.bytes, 2 * 3 * 33 * 4);
+}
+
+// Products in float32 run elsewhere than those in bfloat16.
+TEST(WorkOf, TheProfileTellsWideProductsFromOthers) {
+  for (const DType dtype : {DType::float32, DType::bfloat16}) {
+    OpTestContext world(cpu_backend(), dtype);
+    const MatrixProduct op{.a = world.input({3, 5}),
+                           .b = world.input({5, 7}),
+                           .c = world.output("c", {3, 7}),
+                           .m = 3,
+                           .n = 7,
+                           .k = 5};
+    profile_reset();
+    Profiling profiling;
+    world.run(op);
+    profiling.finish();
+    const auto entries = profile_entries();
+    profile_reset();
+    ASSERT_EQ(entries.size(), 1);
+    EXPECT_EQ(entries[0].work.flops, 2 * 3 * 7 * 5);
+    EXPECT_EQ(entries[0].work.wide_flops, dtype == DType::float32 ? 2 * 3 * 7 * 5 : 0);
+  }
 }
 
 }  // namespace

@@ -29,13 +29,12 @@ Inner inner_of(const Operation& op) {
           .rank_down = static_cast<int>(op.a_down.dim(1))};
 }
 
-// Others are composed: the kernels have GELU alone.
+// Others are composed.
 template <class Operation>
 bool fits(const Operation& op, std::initializer_list<const Tensor*> tensors) {
-  const std::int64_t rank_up = op.b_up.dim(0), inner = op.b_up.dim(1), rank_down = op.a_down.dim(1);
-  return op.activation == Activation::gelu && op.xa.dim(0) > 0 && op.xa.dim(0) <= 1 << 30 && inner > 0 &&
-         inner <= 1 << 24 && widest(op) <= most_rank && rank_up % 8 == 0 && rank_down % 8 == 0 &&
-         inner % 8 == 0 && std::ranges::all_of(tensors, [](const Tensor* tensor) {
+  return !why_no_gpu_kernel(op.compute(), op.activation, op.b_up.dim(1), op.b_up.dim(0), op.a_down.dim(1)) &&
+         op.xa.dim(0) > 0 && op.xa.dim(0) <= 1 << 30 &&
+         std::ranges::all_of(tensors, [](const Tensor* tensor) {
            return reinterpret_cast<std::uintptr_t>(tensor->raw()) % 16 == 0;
          });
 }

@@ -43,7 +43,7 @@ struct Inner {
 };
 
 // Ranks are padded with zeros to D = 32, 64 or 128.
-constexpr std::int64_t most_rank = 128;
+static_assert(most_inner_rank == 128);
 
 // A of 16 rows and 16 columns; word(row, column) gives neighbours along the depth.
 template <class Word>

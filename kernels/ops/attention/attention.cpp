@@ -69,7 +69,7 @@ double rows_of_queries(const Operation& op, const Tensors&... tensors) {
 
 template <class Operation>
 double keys_and_values(const Operation& op) {
-  return bytes_of(op.q.dim(0) * op.kv_heads() * (op.key_size() + op.value_size()), op.compute());
+  return bytes_of(op.q.dim(0) * op.kv_heads() * (op.key_size() + op.computed_values()), op.compute());
 }
 
 }  // namespace
@@ -77,8 +77,9 @@ double keys_and_values(const Operation& op) {
 void AttentionForward::check() const { check_common("AttentionForward", *this); }
 
 Work work_of(const AttentionForward& op) {
-  return {product(scores_of(op), op.key_size() + op.value_size(), 1),
-          rows_of_queries(op, op.q) + once(op.out, op.log_sum_exp) + keys_and_values(op)};
+  return {product(scores_of(op), op.key_size() + op.computed_values(), 1),
+          rows_of_queries(op, op.q) + once(op.out, op.log_sum_exp) + keys_and_values(op),
+          static_cast<double>(scores_of(op))};
 }
 
 void AttentionBackward::check() const {
@@ -92,8 +93,9 @@ void AttentionBackward::check() const {
 
 // Recomputed scores; gradients of dropped probabilities and of values; gradients of queries and of keys.
 Work work_of(const AttentionBackward& op) {
-  return {product(scores_of(op), 3 * op.key_size() + 2 * op.value_size(), 1),
-          rows_of_queries(op, op.q, op.out, op.log_sum_exp, op.dout) + once(op.dq) + 2 * keys_and_values(op)};
+  return {product(scores_of(op), 3 * op.key_size() + 2 * op.computed_values(), 1),
+          rows_of_queries(op, op.q, op.out, op.log_sum_exp, op.dout) + once(op.dq) + 2 * keys_and_values(op),
+          static_cast<double>(scores_of(op))};
 }
 
 }  // namespace comera

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "kernels/core/tensors/tensor.h"
 #include "kernels/ops/elementwise/activation.h"
 
@@ -36,5 +39,11 @@ struct TTInnerBackward {
   DType compute() const { return xa.dtype(); }
   void check() const;
 };
+
+// The ranks that a GPU's kernels of both operations take (kernels/cuda/tensor_trains/tt_inner.cu).
+inline constexpr std::int64_t most_inner_rank = 128;
+// Why those kernels do not take such an inner part, which then stores h; nothing if they do.
+std::optional<std::string> why_no_gpu_kernel(DType compute, Activation activation, std::int64_t inner,
+                                             std::int64_t rank_up, std::int64_t rank_down);
 
 }  // namespace comera
