@@ -55,6 +55,29 @@ TEST(TokenizerSettings, ComeFromTheConfiguration) {
   }
 }
 
+// The file and the key that each added token is from.
+TEST(TokenizerSettings, AddedTokensNameTheirFileAndKey) {
+  const auto source = [](const Folder& folder) {
+    for (const TokenizerSetting& setting : folder.open().settings())
+      if (setting.name == "added tokens") return setting.value + " of " + setting.source;
+    return std::string();
+  };
+  const Folder folder;
+  folder.write("vocab.txt", pieces());
+  folder.config({{"tokenizer_class", "BertTokenizer"}});
+  EXPECT_THAT(source(folder), testing::StartsWith("5 of default of unk_token"));
+  folder.write("added_tokens.json", R"({"<new>": 13})");
+  EXPECT_THAT(source(folder), testing::StartsWith("6 of added_tokens.json, default of unk_token"));
+  folder.write("special_tokens_map.json", R"({"mask_token": "[MASK]"})");
+  EXPECT_THAT(source(folder), HasSubstr("special_tokens_map.json: mask_token"));
+  folder.config({{"tokenizer_class", "BertTokenizer"},
+                 {"added_tokens_decoder", {{"13", {{"content", "<new>"}}}}},
+                 {"additional_special_tokens", {"<more>"}}});
+  EXPECT_THAT(source(folder), AllOf(HasSubstr("tokenizer_config.json: added_tokens_decoder"),
+                                    HasSubstr("tokenizer_config.json: additional_special_tokens"),
+                                    testing::Not(HasSubstr("added_tokens.json"))));
+}
+
 // transformers puts BertTokenizer's settings in the place of tokenizer.json's, but not
 // PreTrainedTokenizerFast's.
 TEST(TokenizerSettings, OfAClassComeBeforeThoseOfTokenizerJson) {
