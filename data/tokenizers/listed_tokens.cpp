@@ -90,15 +90,19 @@ class TokenList {
     }
   }
 
+  // "tokenizer_config.json: added_tokens_decoder, mask_token": one entry for each file.
   void note_source(const Listed& listed) {
-    const std::string source = listed.key.empty()    ? listed.file
-                               : listed.file.empty() ? listed.key
-                                                     : fmt::format("{}: {}", listed.file, listed.key);
-    if (std::ranges::find(made_.sources, source) == made_.sources.end()) made_.sources.push_back(source);
+    auto& sources = made_.sources;
+    const auto same = [&](const std::string& source) { return source.starts_with(listed.file); };
+    const auto found = std::ranges::find_if(sources, same);
+    if (found == sources.end())
+      sources.push_back(listed.key.empty() ? listed.file : fmt::format("{}: {}", listed.file, listed.key));
+    else if (!listed.key.empty() && ((*found + ",").find(" " + listed.key + ",") == std::string::npos))
+      *found += fmt::format("{} {}", found->find(':') == found->npos ? ":" : ",", listed.key);
   }
 
   void name_role(const char* role, const std::string& otherwise) {
-    const auto [name, source] = config_.name_and_source(role, otherwise);
+    const auto [name, file] = config_.name_and_file(role, otherwise);
     if (name.empty()) return;
     made_.names[role] = name;
     if (const auto place = places_.find(name); place != places_.end()) {
@@ -106,7 +110,8 @@ class TokenList {
       return;
     }
     if (!vocabulary_.contains(name)) made_.missing.push_back(name);
-    add({token_object(name, true), "", source});
+    add({token_object(name, true), file.empty() ? "defaults of special tokens" : file,
+         file.empty() ? "" : role});
   }
 
   // By id.

@@ -14,7 +14,7 @@ struct ListedTokens {
   TokenizerJsonValue list;           // of objects, as in tokenizer.json
   TokenizerJsonValue names;          // of special tokens, by role
   std::vector<std::string> missing;  // special tokens that are no pieces
-  std::vector<std::string> sources;  // of the list: "tokenizer_config.json: added_tokens_decoder"
+  std::vector<std::string> sources;  // of the list: "tokenizer_config.json: mask_token"
 };
 
 // `json` is the combined tokenizer.json, whose own added tokens are from the folder's `file`. `defaults` are

@@ -122,15 +122,15 @@ std::string TokenizerConfig::source(const char* key) const {
                            : fmt::format("BertTokenizer's default; tokenizer_config.json has no {}", key);
 }
 
-std::pair<std::string, std::string> TokenizerConfig::name_and_source(const char* role,
-                                                                     const std::string& otherwise) const {
+std::pair<std::string, std::string> TokenizerConfig::name_and_file(const char* role,
+                                                                   const std::string& otherwise) const {
   const bool legacy = !config_.is_object() || !config_.contains("added_tokens_decoder");
   if (legacy)
     if (std::string name = content_of(member(special_map_, role)); !name.empty())
-      return {std::move(name), fmt::format("special_tokens_map.json: {}", role)};
+      return {std::move(name), "special_tokens_map.json"};
   if (std::string name = content_of(member(config_, role)); !name.empty())
-    return {std::move(name), fmt::format("tokenizer_config.json: {}", role)};
-  return {otherwise, fmt::format("default of {}", role)};
+    return {std::move(name), "tokenizer_config.json"};
+  return {otherwise, ""};
 }
 
 }  // namespace comera::data

@@ -54,10 +54,10 @@ class TokenizerConfig {
   // Where a flag's value is from: "tokenizer_config.json: do_lower_case".
   std::string source(const char* key) const;
 
-  // The name of a special token and where it is from: from the files, or the class's default.
-  std::pair<std::string, std::string> name_and_source(const char* role, const std::string& otherwise) const;
+  // The name of a special token and the file that it is from; no file for the class's default.
+  std::pair<std::string, std::string> name_and_file(const char* role, const std::string& otherwise) const;
   std::string name_of(const char* role, const std::string& otherwise) const {
-    return name_and_source(role, otherwise).first;
+    return name_and_file(role, otherwise).first;
   }
 
  private:
