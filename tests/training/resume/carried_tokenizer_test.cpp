@@ -59,7 +59,7 @@ TEST_F(CarriedTokenizer, IsFoundWhileTheRunRenamesAndDeletesCheckpoints) {
       fs::rename(run / "best-phase-0.h5", best);
     }
   });
-  for (int tries = 0; tries < 300; ++tries) EXPECT_FALSE(find_trained_model(run).recipe.empty());
+  for (int tries = 0; tries < 60; ++tries) EXPECT_FALSE(find_trained_model(run).recipe.empty());
 }
 
 TEST_F(CarriedTokenizer, IsEnoughForEveryCommand) {
