@@ -15,7 +15,7 @@
 #include "kernels/ops/elementwise/gather.h"
 #include "measurements/stepper.h"
 #include "reports/number_text.h"
-#include "reports/text_table.h"
+#include "reports/text/text_table.h"
 #include "tensorized/embedding/embedding.h"
 
 namespace comera {

@@ -11,7 +11,7 @@
 #include "measurements/stepper.h"
 #include "recipes/encoder_config.h"
 #include "reports/number_text.h"
-#include "reports/text_table.h"
+#include "reports/text/text_table.h"
 
 namespace comera {
 

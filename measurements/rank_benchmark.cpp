@@ -14,7 +14,7 @@
 #include "model/rank_sizes.h"
 #include "recipes/encoder_config.h"
 #include "reports/number_text.h"
-#include "reports/text_table.h"
+#include "reports/text/text_table.h"
 #include "training/ranks/rank_compaction.h"
 
 namespace comera {

@@ -6,7 +6,7 @@
 
 #include "kernels/backends/backends.h"
 #include "reports/number_text.h"
-#include "reports/text_table.h"
+#include "reports/text/text_table.h"
 
 namespace comera {
 

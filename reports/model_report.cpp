@@ -8,7 +8,7 @@
 #include <set>
 
 #include "reports/number_text.h"
-#include "reports/text_table.h"
+#include "reports/text/text_table.h"
 
 namespace comera {
 

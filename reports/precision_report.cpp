@@ -10,7 +10,7 @@
 #include "kernels/ops/product_log.h"
 #include "model/model.h"
 #include "recipes/encoder_config.h"
-#include "reports/text_table.h"
+#include "reports/text/text_table.h"
 
 namespace comera {
 

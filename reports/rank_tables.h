@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "reports/checkpoint_ranks.h"
-#include "reports/text_table.h"
+#include "reports/text/text_table.h"
 
 // Shared by the report of one checkpoint's ranks and the comparison of two.
 namespace comera {

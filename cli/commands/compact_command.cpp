@@ -14,7 +14,7 @@
 #include "kernels/core/console.h"
 #include "model/rank_sizes.h"
 #include "reports/number_text.h"
-#include "reports/text_table.h"
+#include "reports/text/text_table.h"
 #include "storage/durable_file.h"
 #include "training/ranks/dense_compaction.h"
 #include "training/ranks/rank_compaction.h"

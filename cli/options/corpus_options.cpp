@@ -9,7 +9,7 @@
 #include "data/tables/table_corpus.h"
 #include "kernels/core/console.h"
 #include "reports/number_text.h"
-#include "reports/text_table.h"
+#include "reports/text/text_table.h"
 
 namespace comera::cli {
 

@@ -7,7 +7,7 @@
 #include "reports/number_text.h"
 #include "reports/plot.h"
 #include "reports/plot_colours.h"
-#include "reports/text_table.h"
+#include "reports/text/text_table.h"
 #include "training/logging/json.h"
 
 namespace comera {

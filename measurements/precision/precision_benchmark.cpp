@@ -12,7 +12,7 @@
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
 #include "measurements/stepper.h"
-#include "reports/text_table.h"
+#include "reports/text/text_table.h"
 #include "training/logging/json.h"
 
 namespace comera {

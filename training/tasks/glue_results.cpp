@@ -9,7 +9,7 @@
 
 #include "data/tables/glue.h"
 #include "recipes/changes.h"
-#include "reports/text_table.h"
+#include "reports/text/text_table.h"
 #include "storage/durable_file.h"
 #include "storage/folder.h"
 #include "storage/seal.h"
