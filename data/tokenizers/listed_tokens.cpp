@@ -81,7 +81,7 @@ class TokenList {
     largest_ = std::max(largest_, id);
     listed.token["id"] = id;
     listed.token["content"] = content;
-    note_source(listed);
+    if (!vocabulary_.contains(content) && !listed.file.empty()) note_source(listed);
     if (place != places_.end()) {
       made_.list[place->second] = std::move(listed.token);
     } else {
@@ -102,7 +102,7 @@ class TokenList {
   }
 
   void name_role(const char* role, const std::string& otherwise) {
-    const auto [name, file] = config_.name_and_file(role, otherwise);
+    const std::string name = config_.name_of(role, otherwise);
     if (name.empty()) return;
     made_.names[role] = name;
     if (const auto place = places_.find(name); place != places_.end()) {
@@ -110,8 +110,7 @@ class TokenList {
       return;
     }
     if (!vocabulary_.contains(name)) made_.missing.push_back(name);
-    add({token_object(name, true), file.empty() ? "defaults of special tokens" : file,
-         file.empty() ? "" : role});
+    add({token_object(name, true), "", ""});
   }
 
   // By id.

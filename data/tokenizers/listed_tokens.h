@@ -14,7 +14,7 @@ struct ListedTokens {
   TokenizerJsonValue list;           // of objects, as in tokenizer.json
   TokenizerJsonValue names;          // of special tokens, by role
   std::vector<std::string> missing;  // special tokens that are no pieces
-  std::vector<std::string> sources;  // of the list: "tokenizer_config.json: mask_token"
+  std::vector<std::string> sources;  // of those that are neither pieces nor special by role
 };
 
 // `json` is the combined tokenizer.json, whose own added tokens are from the folder's `file`. `defaults` are

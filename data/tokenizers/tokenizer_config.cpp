@@ -122,15 +122,12 @@ std::string TokenizerConfig::source(const char* key) const {
                            : fmt::format("BertTokenizer's default; tokenizer_config.json has no {}", key);
 }
 
-std::pair<std::string, std::string> TokenizerConfig::name_and_file(const char* role,
-                                                                   const std::string& otherwise) const {
+std::string TokenizerConfig::name_of(const char* role, const std::string& otherwise) const {
   const bool legacy = !config_.is_object() || !config_.contains("added_tokens_decoder");
   if (legacy)
-    if (std::string name = content_of(member(special_map_, role)); !name.empty())
-      return {std::move(name), "special_tokens_map.json"};
-  if (std::string name = content_of(member(config_, role)); !name.empty())
-    return {std::move(name), "tokenizer_config.json"};
-  return {otherwise, ""};
+    if (std::string name = content_of(member(special_map_, role)); !name.empty()) return name;
+  if (std::string name = content_of(member(config_, role)); !name.empty()) return name;
+  return otherwise;
 }
 
 }  // namespace comera::data

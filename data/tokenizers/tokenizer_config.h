@@ -2,10 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "data/tokenizers/json_parts.h"
 
@@ -54,11 +51,8 @@ class TokenizerConfig {
   // Where a flag's value is from: "tokenizer_config.json: do_lower_case".
   std::string source(const char* key) const;
 
-  // The name of a special token and the file that it is from; no file for the class's default.
-  std::pair<std::string, std::string> name_and_file(const char* role, const std::string& otherwise) const;
-  std::string name_of(const char* role, const std::string& otherwise) const {
-    return name_and_file(role, otherwise).first;
-  }
+  // The name of a special token: from the files, or the class's default.
+  std::string name_of(const char* role, const std::string& otherwise) const;
 
  private:
   std::filesystem::path folder_, config_file_;

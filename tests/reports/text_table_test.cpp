@@ -1,4 +1,4 @@
-#include "reports/text_table.h"
+#include "reports/text/text_table.h"
 
 #include <gmock/gmock.h>
 

@@ -48,11 +48,11 @@ TEST_F(CarriedTokenizer, CanBeReadAlthoughTheCheckpointHasAnotherNameByNow) {
 
 // A run renames its best model and deletes old checkpoints between a reader's listing and its opening.
 TEST_F(CarriedTokenizer, IsFoundWhileTheRunRenamesAndDeletesCheckpoints) {
-  const fs::path model = alone(), run = folder() / "run", best = run / "best.h5",
-                 newest = run / "checkpoints/step-00000013.h5";
+  const fs::path model = alone(), run = folder() / "run", best = run / "best.h5";
   if (!fs::exists(best)) fs::copy_file(model, best);
   std::jthread saving([&](const std::stop_token& stop) {
-    while (!stop.stop_requested()) {
+    for (int step = 13; !stop.stop_requested(); ++step) {
+      const fs::path newest = run / "checkpoints" / fmt::format("step-{:08}.h5", step);
       fs::create_hard_link(model, newest);
       fs::rename(best, run / "best-phase-0.h5");
       fs::remove(newest);
