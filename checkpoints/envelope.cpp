@@ -9,7 +9,8 @@ namespace comera::checkpoint_detail {
 
 namespace {
 
-constexpr storage::SealKind kind = {"checkpoint", 1, "if it is a copy, copy it again"};
+constexpr storage::SealKind kind = {"checkpoint", 1, "if it is a copy, copy it again",
+                                    "give a checkpoint that comera saved, or the folder of a run"};
 
 struct Manifest {
   std::int64_t offset = 0;

@@ -144,13 +144,23 @@ void save_carried(CheckpointWriter& writer, const std::string& parameter, const 
   writer.tensor(std::string(carried) + parameter, values);
 }
 
-void copy_carried(const CheckpointReader& from, CheckpointWriter& to) {
-  for (const CheckpointTensor& saved : from.tensors()) {
+std::vector<CarriedParameter> carried_parameters(const CheckpointReader& reader) {
+  std::vector<CarriedParameter> found;
+  for (const CheckpointTensor& saved : reader.tensors()) {
     if (!saved.path.starts_with(carried)) continue;
-    std::vector<float> values = from.read_values<float>(saved.path);
-    const Shape shape =
-        saved.shape.size() == 1 ? Shape{saved.shape[0]} : Shape{saved.shape[0], saved.shape[1]};
-    to.tensor(saved.path, Tensor(values.data(), shape, DType::float32));
+    const std::vector<float> values = reader.read_values<float>(saved.path);
+    found.push_back(
+        {.name = saved.path.substr(carried.size()),
+         .shape = saved.shape.size() == 1 ? Shape{saved.shape[0]} : Shape{saved.shape[0], saved.shape[1]},
+         .values = {values.begin(), values.end()}});
+  }
+  return found;
+}
+
+void copy_carried(const CheckpointReader& from, CheckpointWriter& to) {
+  for (const CarriedParameter& parameter : carried_parameters(from)) {
+    std::vector<float> values(parameter.values.begin(), parameter.values.end());
+    save_carried(to, parameter.name, Tensor(values.data(), parameter.shape, DType::float32));
   }
 }
 

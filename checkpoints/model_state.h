@@ -22,6 +22,12 @@ void load_parameters(const CheckpointReader& reader, const ParameterStore& store
 // "/carried/<parameter>": a parameter of a head that the model does not have, used to initialise that head in
 // a later run.
 void save_carried(CheckpointWriter& writer, const std::string& parameter, const Tensor& values);
+struct CarriedParameter {
+  std::string name;
+  Shape shape;
+  std::vector<double> values;
+};
+std::vector<CarriedParameter> carried_parameters(const CheckpointReader& reader);
 void copy_carried(const CheckpointReader& from, CheckpointWriter& to);
 
 // How many parameters came from a checkpoint, and which are new.

@@ -40,7 +40,8 @@ void print_vocabulary(const TrainedTokenizer& trained, std::int32_t asked) {
                 trained.counts.left_out);
   print_out("\n{:<24}{:>14}\n", "vocabulary", grouped(tokenizer.vocabulary()));
   if (tokenizer.vocabulary() < asked)
-    log_info("note: the corpus gave {} of the {} pieces requested\n", tokenizer.vocabulary(), asked);
+    log_info("note: the corpus gave {} of the {} pieces requested\n", grouped(tokenizer.vocabulary()),
+             grouped(asked));
 }
 
 data::BuildCounts make_shards(data::DocumentSource& corpus, const data::Tokenizer& tokenizer,

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "data/tokenizers/text/utf8.h"
+#include "kernels/core/grouped.h"
 
 namespace comera::cli {
 
@@ -91,8 +92,8 @@ std::string FillReport::lines(const std::string& title, const data::MaskedText& 
                               const Answer& answer) const {
   std::string lines = title + shown_line(reader_.unfilled(text, mark)) + "\n";
   if (answer.truth >= 0)
-    lines += fmt::format("  hidden: {}, probability {}, rank {}\n", visible_piece(tokenizer_, answer.truth),
-                         probability_text(answer.standing.probability), answer.standing.rank);
+    lines += fmt::format("  hidden: {}, probability {}, guess {}\n", visible_piece(tokenizer_, answer.truth),
+                         probability_text(answer.standing.probability), grouped(answer.standing.rank));
   std::size_t width = 0;
   for (const Filling& each : answer.fillings)
     width = std::max(width, width_of(visible_piece(tokenizer_, each.id)));

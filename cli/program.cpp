@@ -17,6 +17,7 @@
 #include "cli/options/arguments.h"
 #include "cli/options/old_names.h"
 #include "cli/pages/help_format.h"
+#include "cli/parse_errors.h"
 #include "cli/process.h"
 #include "distributed/launcher.h"
 #include "kernels/core/console.h"
@@ -99,39 +100,6 @@ int fail(int code, const std::string& message) {
   return code;
 }
 
-// The first unexpected word. (CLI11 lists all such words backwards.)
-std::string unexpected(const CLI::App& program) {
-  const CLI::App* command = &program;
-  std::string called;
-  while (!command->get_subcommands().empty()) {
-    command = command->get_subcommands().front();
-    called += (called.empty() ? "" : " ") + command->get_name();
-  }
-  if (called.empty()) called = program.get_name().empty() ? "comera" : program.get_name();
-  const std::string word = without_marks(program.remaining(true).front());
-  if (!word.starts_with("-")) return fmt::format("unexpected argument '{}' for {}; see --help", word, called);
-  std::vector<std::string> names;
-  for (const CLI::Option* option : command->get_options())
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  const std::string given = word.substr(0, word.find('='));
-  const std::string near = nearest(given, names);
-  return fmt::format("{} is not an option of {}{}", given, called,
-                     near.empty() ? "; see --help" : fmt::format("; did you mean {}?", near));
-}
-
-// CLI11's messages may have several lines.
-std::string sentence(std::string text) {
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  for (char& c : text)
-    if (c == '\n') c = ' ';
-  return text;
-}
-
-std::string sentence_of(const CLI::ParseError& error) {
-  const std::string text = sentence(without_marks(error.what()));
-  return (text == "A subcommand is required" ? "a command is required" : text) + "; see --help";
-}
-
 void run_command(CLI::App& program, int argc, const char* const* argv) {
   try {
     check_arguments(argc, argv);
@@ -176,9 +144,10 @@ int run_program(int argc, const char* const* argv) {
   } catch (const CLI::ExtrasError&) {
     return fail(wrong_usage, unexpected(program));
   } catch (const CLI::RequiredError& error) {  // possibly caused by a misspelt option
-    return fail(wrong_usage, program.remaining(true).empty() ? sentence_of(error) : unexpected(program));
+    return fail(wrong_usage,
+                program.remaining(true).empty() ? sentence_of(program, error) : unexpected(program));
   } catch (const CLI::ParseError& error) {
-    return fail(wrong_usage, sentence_of(error));
+    return fail(wrong_usage, sentence_of(program, error));
   } catch (const UsageError& error) {
     return fail(wrong_usage, error.what());
   } catch (const OutputLost& error) {
@@ -197,7 +166,7 @@ int run_program(int argc, const char* const* argv) {
                                      "too little memory or too many processes",
                                      error.code().message()));
   } catch (const std::exception& error) {
-    return fail(failure, sentence(fmt::format("unexpected: {}", error.what())));
+    return fail(failure, one_line(fmt::format("unexpected: {}", error.what())));
   }
 }
 

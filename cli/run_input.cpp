@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/corpus_work.h"
+#include "cli/options/arguments.h"
 #include "cli/options/number_checks.h"
 #include "data/shards/sequence_set.h"
 #include "data/tokenizers/tokenizer.h"
@@ -44,9 +45,11 @@ class RunData {
       // Leftovers of a killed command may be replaced.
       if ((complete || run_goes_on) && made.value("made_of", Json()) != asked)
         throw UsageError(
-            fmt::format("{}: was made from another input or with other options; omit --input to resume its "
-                        "run, or choose another --output",
-                        folder_.string()));
+            fmt::format("{}: was made from another input or with other options; {}, or choose another "
+                        "--output",
+                        folder_.string(),
+                        run_goes_on ? "continue its run with comera resume " + for_shell(recipe_.run.output)
+                                    : std::string("remove this folder to make the data again")));
       if (complete) {
         log_info("using the data made before in {}\n", folder_.string());
         return;

@@ -21,9 +21,8 @@ void print_memory(TrainingRun& run) {
   const Arena::Plan& plan = run.engine().arena_plan();
   const auto peak = [&](MemoryKind kind) { return mebibytes(static_cast<double>(allocator.use(kind).peak)); };
   print_out(
-      "peak memory      parameters {:.1f}, gradients {:.1f}, optimizer {:.1f}, activations {:.1f}, workspace "
-      "{:.1f} "
-      "MiB\n",
+      "peak memory      parameters {:.1f}, gradients {:.1f}, optimizer {:.1f},\n"
+      "                 activations {:.1f}, workspace {:.1f} MiB\n",
       peak(MemoryKind::parameters), peak(MemoryKind::gradients), peak(MemoryKind::optimizer),
       mebibytes(static_cast<double>(plan.saved)),
       mebibytes(static_cast<double>(plan.total - plan.saved)) + peak(MemoryKind::workspace));
@@ -31,33 +30,39 @@ void print_memory(TrainingRun& run) {
 
 void print_held_out(const Evaluation& e) {
   if (!std::isfinite(e.loss)) {
-    print_out("held-out loss    not finite: the model has diverged; train with a lower learning rate\n");
+    print_out(
+        "held-out loss    not finite: the model has diverged;\n"
+        "                 train with a lower learning rate\n");
     return;
   }
-  print_out("held-out loss    {:.4f} nats per masked token over {} tokens; masked accuracy {:.2f} %\n",
-            e.loss, e.targets, 100 * e.accuracy);
+  print_out(
+      "held-out loss    {:.4f} nats per masked token, over {} tokens\n"
+      "masked accuracy  {:.2f} %\n",
+      e.loss, grouped(e.targets), 100 * e.accuracy);
   const auto& [baselines, sources] = e.details_as<MaskedLanguageDetails>();
   const double gain = baselines.unigram - e.loss;
-  print_out("baselines        unigram {:.4f}, uniform {:.4f}: the model is {:.4f} nat {} than unigram\n",
-            baselines.unigram, baselines.uniform, std::abs(gain), gain >= 0 ? "better" : "worse");
+  print_out(
+      "baselines        unigram {:.4f}, uniform {:.4f} nats;\n"
+      "                 the model is {:.4f} nats {} than unigram\n",
+      baselines.unigram, baselines.uniform, std::abs(gain), gain >= 0 ? "better" : "worse");
   for (const SourceEvaluation& source : sources)
-    print_out("  {:<14} {:.4f} nats over {} tokens; masked accuracy {:.2f} %; unigram {:.4f}\n", source.name,
-              source.loss, source.targets, 100 * source.accuracy, source.baselines.unigram);
+    print_out("  {:<14} {:.4f} nats over {} tokens; accuracy {:.2f} %; unigram {:.4f}\n", source.name,
+              source.loss, grouped(source.targets), 100 * source.accuracy, source.baselines.unigram);
 }
 
 // In a compressing phase, only a model of the target size can be the best.
 void print_no_best(const TrainingRun& run) {
   if (run.recipe().phases.back().objective == PhaseObjective::compress)
     print_out(
-        "best             none: no evaluated model was as small as the target; other commands use the last "
-        "checkpoint\n");
+        "best             none: no evaluated model was as small as the target;\n"
+        "                 other commands use the last checkpoint\n");
 }
 
 void print_clicks(const TrainingRun& run, const TrainingOutcome& outcome) {
   if (outcome.evaluation) print_out("last             {}\n", run.task().describe(*outcome.evaluation));
   if (!outcome.best.empty())
-    print_out("best             log loss {:.4f} at step {}: {}\n", -outcome.best_score, outcome.best_step,
-              outcome.best.string());
+    print_out("best             log loss {:.4f} at step {}: {}\n", -outcome.best_score,
+              grouped(outcome.best_step), outcome.best.string());
   else if (outcome.evaluation)
     print_no_best(run);
 }
@@ -66,7 +71,7 @@ void print_scores(const TrainingRun& run, const TrainingOutcome& outcome) {
   if (outcome.evaluation) print_out("last             {}\n", run.task().describe(*outcome.evaluation));
   if (!outcome.best.empty())
     print_out("best             {} {:.4f} at step {}: {}\n", data::name_of(*run.recipe().task.metric),
-              outcome.best_score, outcome.best_step, outcome.best.string());
+              outcome.best_score, grouped(outcome.best_step), outcome.best.string());
   else if (outcome.evaluation)
     print_no_best(run);
 }
@@ -76,29 +81,31 @@ void print_costs(TrainingRun& run, const TrainingOutcome& outcome) {
   const std::int64_t parameters = run.engine().model().parameters().count();
   const std::int64_t dense = run.form().dense_parameters();
   if (outcome.units_per_second > 0)
-    print_out("speed            {:.0f} {}/s\n", outcome.units_per_second, run.task().unit());
+    print_out("speed            {} {}/s\n", grouped(std::llround(outcome.units_per_second)),
+              run.task().unit());
   if (parameters == dense)
-    print_out("parameters       {}, all dense\n", parameters);
+    print_out("parameters       {}, all dense\n", grouped(parameters));
   else
-    print_out("parameters       {} against {} of the dense baseline: {}\n", parameters, dense,
-              times_text(dense, parameters));
+    print_out("parameters       {} against {} of the dense baseline: {}\n", grouped(parameters),
+              grouped(dense), times_text(dense, parameters));
   std::error_code code;  // the file may have been removed
   const auto bytes = std::filesystem::file_size(outcome.checkpoint, code);
   print_out("checkpoint       {:.1f} MiB with optimizer state\n",
             code ? 0 : mebibytes(static_cast<double>(bytes)));
   print_memory(run);
   if (outcome.skipped > 0)
-    print_out("skipped          {} of {} steps as not finite\n", outcome.skipped, outcome.step);
+    print_out("skipped          {} of {} steps as not finite\n", grouped(outcome.skipped),
+              grouped(outcome.step));
   print_out("saved            {}\n", outcome.checkpoint.string());
 }
 
 void print_stopped(const TrainingRun& run, const TrainingOutcome& outcome) {
   const std::string skipped =
-      outcome.skipped > 0 ? fmt::format(", {} of them skipped as not finite", outcome.skipped) : "";
+      outcome.skipped > 0 ? fmt::format(", {} of them skipped as not finite", grouped(outcome.skipped)) : "";
   print_out(
       "stopped at step {} of {}{}; saved in {}\n"
       "continue with: comera resume {}\n",
-      outcome.step, run.total_steps(), skipped, outcome.checkpoint.string(),
+      grouped(outcome.step), grouped(run.total_steps()), skipped, outcome.checkpoint.string(),
       for_shell(run.recipe().run.output));
 }
 

@@ -42,7 +42,7 @@ std::vector<std::string> exported_files() {
 
 Exported export_weights(const Model& model, const Processor& processor, const data::SpecialIds& special,
                         const std::vector<std::string>& labels, const std::filesystem::path& folder,
-                        const ExportOptions& options) {
+                        const ExportOptions& options, const std::vector<CarriedParameter>& carried) {
   const EncoderConfig& config = model.config();
   if (options.tensor_trains && !config.tensorized.any())
     throw UsageError("the model has no tensor trains; export it without --tensor-trains");
@@ -50,6 +50,7 @@ Exported export_weights(const Model& model, const Processor& processor, const da
       options.tensor_trains ? FormChoice{Form::comera, "it keeps its tensor trains"} : form_of(config);
   const TransformersConfig written{
       .model = config_to_write(config, options.tensor_trains), .form = choice.form, .labels = labels};
+  const bool keeps_pooler = !carried.empty() && config.head == HeadKind::mlm && has_pooler(choice.form);
   const std::vector<data::Sample> samples = probes(config, special);
   const auto before = answers(model, processor, special, samples);
   double largest_logit = 0;
@@ -69,7 +70,8 @@ Exported export_weights(const Model& model, const Processor& processor, const da
       dense.emplace(written.model, host_allocator(), false);
       densify(model, *dense);
     }
-    write_weights(folder, dense ? *dense : model, choice.form);
+    write_weights(folder, dense ? *dense : model, choice.form,
+                  keeps_pooler ? carried : std::vector<CarriedParameter>());
   }
   storage::write_file_durably(folder / "config.json", config_json(written, special));
   if (choice.form == Form::comera)
@@ -84,7 +86,8 @@ Exported export_weights(const Model& model, const Processor& processor, const da
                     .reason = choice.reason,
                     .parameters = again.parameters().count(),
                     .dense = dense_parameters(config),
-                    .largest_logit = largest_logit};
+                    .largest_logit = largest_logit,
+                    .has_pooler = keeps_pooler};
   exported.difference = largest_difference(before, answers(again, cpu, special, samples));
   COMERA_CHECK(exported.difference <= most_relative_difference * std::max(exported.largest_logit, 1.0),
                "{}: the written files do not reproduce the model: logits differ by up to {:.3g}, the largest "
@@ -96,8 +99,10 @@ Exported export_weights(const Model& model, const Processor& processor, const da
 Exported export_model(const LoadedModel& loaded, const std::filesystem::path& run,
                       const std::filesystem::path& folder, const ExportOptions& options) {
   ExportFolder target(folder, options.overwrite);
+  const std::vector<CarriedParameter> carried = carried_parameters(*loaded.trained.reader);
   Exported exported = export_weights(loaded.model, loaded.processor, loaded.tokenizer.special(),
-                                     loaded.recipe.task.labels, target.staging(), options);
+                                     loaded.recipe.task.labels, target.staging(), options, carried);
+  exported.loses_pooler = !carried.empty() && !exported.has_pooler;
   const EncoderConfig& config = loaded.model.config();
   exported.tokenizer_note =
       data::write_tokenizer_folder(loaded.tokenizer, target.staging(), config.types,

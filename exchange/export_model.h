@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoints/model_state.h"
 #include "exchange/transformers/transformers_form.h"
 #include "training/inference/trained_model.h"
 
@@ -21,16 +22,19 @@ struct Exported {
   std::int64_t dense = 0;       // of the same model with every layer dense
   double difference = 0;     // largest difference between the logits of the model and of the files read back,
   double largest_logit = 0;  // next to the largest logit
+  bool has_pooler = false;   // that of an imported model, which the model itself does not use
+  bool loses_pooler = false;        // it has one, for which the form has no place
   std::string tokenizer_note = {};  // why there is no tokenizer.json; else empty
 };
 
 // Writes a model's config.json and model.safetensors, with modeling_comera.py if the form needs it, into a
 // folder, which is created if necessary. Then reads them back and compares both models' logits (probe.h):
 // Error if they differ. special: of the tokenizer; labels: of a classification head, empty if they have no
-// names. Throws UsageError if tensor trains are requested from a model without any.
+// names. carried: the pooler that an import has kept; written if the form has a place for it. Throws
+// UsageError if tensor trains are requested from a model without any.
 Exported export_weights(const Model& model, const Processor& processor, const data::SpecialIds& special,
                         const std::vector<std::string>& labels, const std::filesystem::path& folder,
-                        const ExportOptions& options);
+                        const ExportOptions& options, const std::vector<CarriedParameter>& carried = {});
 
 // The same with the tokenizer's files and README.md, so that Hugging Face's transformers loads the folder.
 // The folder gets its files when all are written and verified; after an error it is unchanged. run: the

@@ -14,6 +14,8 @@
 #include "kernels/core/check.h"
 #include "kernels/ops/elementwise/gather.h"
 #include "measurements/stepper.h"
+#include "reports/number_text.h"
+#include "reports/text/text_table.h"
 #include "tensorized/embedding/embedding.h"
 
 namespace comera {
@@ -152,21 +154,22 @@ std::vector<LookupResult> benchmark_lookup(const LookupBenchmarkOptions& options
 }
 
 std::string lookup_text(const LookupBenchmarkOptions& options, const std::vector<LookupResult>& results) {
-  std::string text = fmt::format(
-      "{} rows of {}: {}; float32, medians of {}\n{:>9} {:>9}  {:8}{:>12}{:>12}{:>12}{:>16}{:>14}{:>14}\n",
-      options.rows, options.width, options.shape.text(), options.repeats, "tokens", "distinct", "",
-      "forward ms", "backward ms", "together", "naive is slower", "MiB beside", "numbers");
+  TextTable table({"tokens", "distinct", "way", "forward ms", "backward ms", "together", "naive is slower",
+                   "MiB beside", "numbers"});
+  table.align_right(3);
   double naive = 0;
   for (const LookupResult& result : results) {
     for (const LookupResult& other : results)
       if (other.tokens == result.tokens && other.way == "naive") naive = other.forward_ms + other.backward_ms;
     const double together = result.forward_ms + result.backward_ms;
-    text += fmt::format("{:9} {:9}  {:8}{:12.2f}{:12.2f}{:12.2f}{:>16}{:14.1f}{:14}\n", result.tokens,
-                        result.distinct, result.way, result.forward_ms, result.backward_ms, together,
-                        fmt::format("{:.1f} times", naive / together),
-                        static_cast<double>(result.bytes) / (1 << 20), result.parameters);
+    table.add({grouped(result.tokens), grouped(result.distinct), result.way,
+               fmt::format("{:.2f}", result.forward_ms), fmt::format("{:.2f}", result.backward_ms),
+               fmt::format("{:.2f}", together), fmt::format("{:.1f} times", naive / together),
+               fmt::format("{:.1f}", static_cast<double>(result.bytes) / (1 << 20)),
+               grouped(result.parameters)});
   }
-  return text;
+  return fmt::format("{} rows of {}: {}; float32, medians of {}\n{}", grouped(options.rows),
+                     grouped(options.width), options.shape.text(), options.repeats, table.text());
 }
 
 }  // namespace comera

@@ -11,6 +11,7 @@
 #include "measurements/stepper.h"
 #include "recipes/encoder_config.h"
 #include "reports/number_text.h"
+#include "reports/text/text_table.h"
 
 namespace comera {
 
@@ -112,39 +113,48 @@ PhaseCosts measure_phases(const Recipe& recipe, std::int64_t vocabulary, int pro
   return costs;
 }
 
+namespace {
+
+std::string memory_table(const PhaseCosts& costs) {
+  std::vector<std::string> titles = {"memory, MiB"};
+  for (int kind = 0; kind < memory_kinds; ++kind) titles.emplace_back(name_of(static_cast<MemoryKind>(kind)));
+  titles.emplace_back("all");
+  TextTable table(std::move(titles));
+  table.align_right(1);
+  for (const PhaseCost& phase : costs.phases) {
+    std::vector<std::string> row = {phase.name};
+    for (const std::size_t bytes : phase.bytes) row.push_back(mebibytes_text(bytes));
+    row.push_back(mebibytes_text(std::reduce(phase.bytes.begin(), phase.bytes.end(), std::size_t{0})));
+    table.add(std::move(row));
+  }
+  return table.text();
+}
+
+}  // namespace
+
 std::string phase_costs_text(const PhaseCosts& costs) {
-  std::string text =
-      fmt::format("on this machine ({})\n{:<20}{:>8}{:>16}{:>12}{:>22}{:>12}{:>10}\n", costs.machine, "phase",
-                  "length", "tokens a step", "ms a step", "(least to most)", "steps", "time");
+  TextTable table({"phase", "length", "tokens a step", "ms a step", "(least to most)", "steps", "time"});
+  table.align_right(1);
   double hours = 0;
   bool known = true;
   for (const PhaseCost& phase : costs.phases) {
     const std::optional<double> of_phase = phase.hours();
     hours += of_phase.value_or(0);
     known = known && of_phase;
-    text += fmt::format("{:<20}{:>8}{:>16}{:>12.1f}{:>22}{:>12}{:>10}\n", phase.name, phase.length,
-                        grouped(phase.tokens), phase.seconds * 1e3,
-                        fmt::format("({:.1f} to {:.1f})", phase.least * 1e3, phase.most * 1e3),
-                        steps_text(phase), of_phase ? hours_text(*of_phase) : "");
+    table.add({phase.name, std::to_string(phase.length), grouped(phase.tokens),
+               fmt::format("{:.1f}", phase.seconds * 1e3),
+               fmt::format("({:.1f} to {:.1f})", phase.least * 1e3, phase.most * 1e3), steps_text(phase),
+               of_phase ? hours_text(*of_phase) : ""});
   }
-  text += known ? fmt::format("{:<90}{:>10}\n", "all", hours_text(hours))
-                : "the data decide the steps of a pass\n";
+  if (known) table.add({"all", "", "", "", "", "", hours_text(hours)});
+  std::string text = fmt::format("on this machine ({})\n{}", costs.machine, table.text());
+  if (!known) text += "the data decide the steps of a pass\n";
   if (costs.max_hours)
     text +=
         fmt::format("run.max_hours = {:g}: {}\n", *costs.max_hours,
                     costs.hours_divided ? "phases have the steps that fit the time, evaluations not counted"
                                         : "the speed and the data decide the steps of each phase");
-  text += fmt::format("\n{:<20}", "memory, MiB");
-  for (int kind = 0; kind < memory_kinds; ++kind)
-    text += fmt::format("{:>13}", name_of(static_cast<MemoryKind>(kind)));
-  text += fmt::format("{:>13}\n", "all");
-  for (const PhaseCost& phase : costs.phases) {
-    text += fmt::format("{:<20}", phase.name);
-    for (const std::size_t bytes : phase.bytes) text += fmt::format("{:>13}", mebibytes_text(bytes));
-    text += fmt::format("{:>13}\n",
-                        mebibytes_text(std::reduce(phase.bytes.begin(), phase.bytes.end(), std::size_t{0})));
-  }
-  return text;
+  return text + "\n" + memory_table(costs);
 }
 
 }  // namespace comera

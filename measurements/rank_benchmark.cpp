@@ -13,6 +13,8 @@
 #include "measurements/stepper.h"
 #include "model/rank_sizes.h"
 #include "recipes/encoder_config.h"
+#include "reports/number_text.h"
+#include "reports/text/text_table.h"
 #include "training/ranks/rank_compaction.h"
 
 namespace comera {
@@ -167,19 +169,22 @@ class RankBenchmark {
 
   std::string table() const {
     Subject& one = *subjects_[compacted_at];
-    std::string text = heading();
-    text += fmt::format("  {:<10}{:>36}{:>8}{:>10}{:>8}{:>14}{:>8}\n", "model", "ms", "times", "MiB", "times",
-                        "parameters", "times");
+    TextTable table({"model", "ms", "times", "MiB", "times", "parameters", "times"});
+    table.align_right(1);
     for (const auto& subject : subjects_) {
       const auto [least, most] = std::ranges::minmax(subject->seconds);
       const std::int64_t parameters = subject->stepper.parameters().count();
-      text += fmt::format(
-          "  {:<10}{:>36}{:>8.2f}{:>10.1f}{:>8.2f}{:>14}{:>8.2f}\n", subject->name,
-          fmt::format("{:.3f} ({:.3f} to {:.3f})", median(subject->seconds) * 1e3, least * 1e3, most * 1e3),
-          median_ratio(subject->seconds, one.seconds), subject->stepper.memory_mib(),
-          subject->stepper.memory_mib() / one.stepper.memory_mib(), parameters,
-          static_cast<double>(parameters) / static_cast<double>(one.stepper.parameters().count()));
+      table.add(
+          {subject->name,
+           fmt::format("{:.3f} ({:.3f} to {:.3f})", median(subject->seconds) * 1e3, least * 1e3, most * 1e3),
+           fmt::format("{:.2f}", median_ratio(subject->seconds, one.seconds)),
+           fmt::format("{:.1f}", subject->stepper.memory_mib()),
+           fmt::format("{:.2f}", subject->stepper.memory_mib() / one.stepper.memory_mib()),
+           grouped(parameters),
+           fmt::format("{:.2f}", static_cast<double>(parameters) /
+                                     static_cast<double>(one.stepper.parameters().count()))});
     }
+    std::string text = heading() + table.text();
     text += "  times: of the compacted model's (of the steps, the median of the pairs)\n";
     if (ranks_of(start_) == compaction_.after())
       text += "  the ranks are those of the start: before, masked and compacted are the same model\n";

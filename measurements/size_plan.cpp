@@ -116,7 +116,7 @@ std::string hours_note(const SizePlan& plan, double hours, std::int64_t vocabula
 }
 
 std::string size_plan_header() {
-  return fmt::format("{:>6}{:>8}{:>7}{:>14}{:>20}{:>16}{:>12}\n", "layers", "width", "ranks", "parameters",
+  return fmt::format("{:>6}{:>7}{:>7}{:>13}{:>19}{:>16}{:>12}\n", "layers", "width", "ranks", "parameters",
                      "ms a step", "million tokens", "first loss");
 }
 
@@ -124,7 +124,7 @@ std::string size_plan_row(const PlannedSize& planned) {
   std::vector<std::string> milliseconds;
   for (const double seconds : planned.step_seconds)
     milliseconds.push_back(fmt::format("{:.4g}", seconds * 1e3));
-  return fmt::format("{:>6}{:>8}{:>7}{:>14}{:>20}{:>16.1f}{:>12.3f}\n", planned.size.layers,
+  return fmt::format("{:>6}{:>7}{:>7}{:>13}{:>19}{:>16.1f}{:>12.3f}\n", planned.size.layers,
                      planned.size.hidden, planned.size.rank, grouped(planned.parameters),
                      fmt::format("{}", fmt::join(milliseconds, ", ")), planned.tokens * 1e-6, planned.loss);
 }

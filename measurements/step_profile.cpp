@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "kernels/backends/backends.h"
+#include "reports/number_text.h"
+#include "reports/text/text_table.h"
 
 namespace comera {
 
@@ -33,18 +35,20 @@ double floor_seconds(const Work& work, const Ceilings& ceilings) {
 }
 
 // `digits`: digits of milliseconds; `threads`: how many share the host's time.
-std::string table(const std::string& title, const StepProfile& profile, const Ceilings& ceilings, int digits,
-                  int threads) {
-  std::string text = fmt::format("{}\n  {:<33}{:>6}{:>9}{:>9}{:>8}{:>8}{:>8}{:>9}{:>9}{:>9}{:>9}\n", title,
-                                 "operation", "calls", "ms", "cpu ms", "GB", "GFLOP", "GB/s", "GFLOP/s",
-                                 "bytes ms", "flops ms", "ms/floor");
+std::string profile_table(const std::string& title, const StepProfile& profile, const Ceilings& ceilings,
+                          int digits, int threads) {
+  TextTable table({"operation", "calls", "ms", "cpu ms", "GB", "GFLOP", "GB/s", "GFLOP/s", "bytes ms",
+                   "flops ms", "ms/floor"});
+  table.align_right(1);
   const auto line = [&](const std::string& name, std::int64_t calls, double seconds, double cpu,
                         const Work& work, double floor) {
-    text += fmt::format(
-        "  {:<33}{:>6}{:>9.{}f}{:>9.{}f}{:>8.3f}{:>8.2f}{:>8.1f}{:>9.1f}{:>9.{}f}{:>9.{}f}{:>9.2f}\n", name,
-        calls, seconds * 1e3, digits, cpu * 1e3, digits, work.bytes * 1e-9, work.flops * 1e-9,
-        work.bytes * 1e-9 / seconds, work.flops * 1e-9 / seconds, work.bytes / ceilings.copy_bytes * 1e3,
-        digits, work.flops / ceilings.product_flops * 1e3, digits, seconds / floor);
+    const auto milliseconds = [digits](double of) { return fmt::format("{:.{}f}", of * 1e3, digits); };
+    table.add({name, grouped(calls), milliseconds(seconds), milliseconds(cpu),
+               fmt::format("{:.3f}", work.bytes * 1e-9), fmt::format("{:.2f}", work.flops * 1e-9),
+               fmt::format("{:.1f}", work.bytes * 1e-9 / seconds),
+               fmt::format("{:.1f}", work.flops * 1e-9 / seconds),
+               milliseconds(work.bytes / ceilings.copy_bytes),
+               milliseconds(work.flops / ceilings.product_flops), fmt::format("{:.2f}", seconds / floor)});
   };
   ProfileEntry total;
   double floors = 0, listed = 0;
@@ -59,6 +63,7 @@ std::string table(const std::string& title, const StepProfile& profile, const Ce
   }
   line("total", total.calls, listed, total.cpu_seconds / threads, total.work, floors);
   const double bytes = total.work.bytes / ceilings.copy_bytes;
+  std::string text = fmt::format("{}\n{}", title, table.text());
   text += fmt::format(
       "  the step took {:.{}f} ms: {:.2f} times its bytes' {:.{}f} ms, {:.2f} times its "
       "products' {:.{}f} ms, {:.2f} times the {:.{}f} ms of both, operation by operation\n",
@@ -72,7 +77,7 @@ std::string table(const std::string& title, const StepProfile& profile, const Ce
 }  // namespace
 
 std::string roofline_table(const std::string& title, const StepProfile& profile, const Ceilings& ceilings) {
-  return table(title, profile, ceilings, 1, thread_count()) +
+  return profile_table(title, profile, ceilings, 1, thread_count()) +
          "  cpu ms: of all threads, over their number; less than ms where other programs ran\n";
 }
 
@@ -84,7 +89,7 @@ std::string device_roofline_table(const std::string& title, const StepProfile& p
   };
   std::ranges::stable_sort(entries, [&](const auto& a, const auto& b) { return lost(a) > lost(b); });
   std::string text =
-      table(title, profile, ceilings, 3, 1) +
+      profile_table(title, profile, ceilings, 3, 1) +
       "  ms: between two events, waiting for the host's next call included; cpu ms: the host's\n"
       "  furthest above their floor:";
   for (std::size_t i = 0; i < std::min<std::size_t>(entries.size(), 10); ++i)

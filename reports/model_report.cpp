@@ -11,6 +11,7 @@
 
 #include "data/batching/batch.h"
 #include "reports/number_text.h"
+#include "reports/text/text_table.h"
 
 namespace comera {
 
@@ -120,10 +121,11 @@ std::int64_t dense_parameters(const EncoderConfig& config) {
 
 std::string model_report(const Model& model) {
   const ParameterStore& store = model.parameters();
-  std::string text = fmt::format("{:<34}{:<48}{:>14}{:>8}\n", "layer", "shape", "parameters", "gates");
+  TextTable layers({"layer", "shape", "parameters", "gates"});
+  layers.align_right(2);
   for (const Row& row : rows_of(model))
-    text += fmt::format("{:<34}{:<48}{:>14}{:>8}\n", row.name, row.kind, grouped(row.parameters),
-                        row.gates ? grouped(row.gates) : "");
+    layers.add({row.name, row.kind, grouped(row.parameters), row.gates ? grouped(row.gates) : ""});
+  std::string text = layers.text();
   const std::int64_t all = store.count(), dense = dense_parameters(model.config());
   const auto line = [&](const char* part, std::int64_t count) {
     text += fmt::format("  {:<28}{:>14}\n", part, grouped(count));
@@ -150,16 +152,17 @@ std::string model_report(const Model& model) {
 }
 
 std::string model_report(const DlrmConfig& config) {
-  std::string text = fmt::format("{:<12}{:<52}{:>16}{:>16}\n", "layer", "shape", "parameters", "dense");
+  TextTable table({"layer", "shape", "parameters", "dense"});
+  table.align_right(2);
   std::int64_t all = 0, tables = 0;
   for (const DlrmLayer& layer : layers_of(config)) {
     const std::string shape =
         layer.shape.empty() ? fmt::format("dense {} x {}", layer.inputs, layer.outputs) : layer.shape;
-    text += fmt::format("{:<12}{:<52}{:>16}{:>16}\n", layer.name, shape, grouped(layer.parameters()),
-                        grouped(layer.dense_parameters()));
+    table.add({layer.name, shape, grouped(layer.parameters()), grouped(layer.dense_parameters())});
     all += layer.parameters();
     if (layer.is_table) tables += layer.parameters();
   }
+  std::string text = table.text();
   text += fmt::format("\n{} of {} parameters are in tables\n", grouped(tables), grouped(all));
   return text + sizes_text(all, dense_parameters(config));
 }

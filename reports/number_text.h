@@ -6,15 +6,9 @@
 #include <cstdint>
 #include <string>
 
-namespace comera {
+#include "kernels/core/grouped.h"
 
-// 1,485,795
-inline std::string grouped(std::int64_t number) {
-  std::string digits = std::to_string(number);
-  for (int at = static_cast<int>(digits.size()) - 3; at > (number < 0 ? 1 : 0); at -= 3)
-    digits.insert(digits.begin() + at, ',');
-  return digits;
-}
+namespace comera {
 
 // "9.2 times fewer" or, if there are more than in the baseline, "3.5 times more".
 inline std::string times_text(std::int64_t baseline, std::int64_t own) {

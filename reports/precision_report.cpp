@@ -10,6 +10,7 @@
 #include "kernels/ops/product_log.h"
 #include "model/model.h"
 #include "recipes/encoder_config.h"
+#include "reports/text/text_table.h"
 
 namespace comera {
 
@@ -109,6 +110,8 @@ std::string line_of(const std::string& operation, const std::string& sizes, cons
                     const std::string& type, const std::string& why) {
   std::string line = fmt::format("  {:<18}{:<28}{:>5}  {:<10}{}", operation, sizes, times, type, why);
   line.erase(line.find_last_not_of(' ') + 1);
+  if (columns_of(line) > terminal_columns && !why.empty())  // the reason in a line of its own
+    line = line.substr(0, line.find_last_not_of(' ', line.size() - why.size() - 1) + 1) + "\n      " + why;
   return line + '\n';
 }
 

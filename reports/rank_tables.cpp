@@ -7,21 +7,6 @@
 
 namespace comera {
 
-std::string TextTable::text() const {
-  std::vector<std::size_t> widths(right_.size(), 0);
-  for (const auto& row : rows_)
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  std::string text;
-  for (const auto& row : rows_) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i)
-      line += right_[i] ? fmt::format("{}{:>{}}", i == 0 ? "" : "  ", row[i], widths[i])
-                        : fmt::format("{}{:<{}}", i == 0 ? "" : "  ", row[i], widths[i]);
-    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-  }
-  return text;
-}
-
 std::string block_of(const std::string& layer) {
   if (!layer.starts_with("encoder.")) return "";
   return layer.substr(0, layer.find('.', std::string("encoder.").size()));

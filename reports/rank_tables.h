@@ -5,27 +5,10 @@
 #include <vector>
 
 #include "reports/checkpoint_ranks.h"
+#include "reports/text/text_table.h"
 
 // Shared by the report of one checkpoint's ranks and the comparison of two.
 namespace comera {
-
-// Columns as wide as their content.
-class TextTable {
- public:
-  explicit TextTable(std::vector<std::string> titles) : right_(titles.size(), false) {
-    rows_.push_back(std::move(titles));
-  }
-  void align_right(std::size_t first) {
-    std::fill(right_.begin() + static_cast<long>(first), right_.end(), true);
-  }
-  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
-
-  std::string text() const;
-
- private:
-  std::vector<bool> right_;
-  std::vector<std::vector<std::string>> rows_;
-};
 
 // "encoder.3" for "encoder.3.ffn.up"; empty for layers outside blocks.
 std::string block_of(const std::string& layer);

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -16,6 +17,13 @@ std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folde
 std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder);
 // Whether the path exists, following links. Error with the system's reason if that cannot be determined.
 bool exists(const std::filesystem::path& path);
+
+// UsageError if nothing is at the path, which is then a mistake of who named it. Other obstacles are left to
+// whoever opens it.
+void refuse_missing(const std::filesystem::path& path, std::string_view what = "file or folder",
+                    std::string_view advice = "");
+// The same of an error that the system has returned.
+bool is_missing(const std::error_code& code);
 
 // The last name of a path, even if the path ends with a slash or `.`.
 std::string last_part(const std::filesystem::path& path);

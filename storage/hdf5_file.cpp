@@ -6,6 +6,7 @@
 
 #include "kernels/core/console.h"
 #include "storage/durable_file.h"
+#include "storage/folder.h"
 #include "storage/hdf5_handles.h"
 
 namespace comera::storage::hdf5 {
@@ -82,9 +83,10 @@ File File::modify(const std::filesystem::path& path) { return open_existing(path
 File File::open_existing(const std::filesystem::path& path, bool writable) {
   const Lock lock;
   {
+    refuse_missing(path, "file");
     std::error_code code;
     const auto status = std::filesystem::status(path, code);
-    COMERA_CHECK(std::filesystem::exists(status), "{}: no such file", path.string());
+    COMERA_CHECK(std::filesystem::exists(status), "{}: {}", path.string(), code.message());
     COMERA_CHECK(std::filesystem::is_regular_file(status), "{}: is not a regular file", path.string());
     COMERA_CHECK(FileDescriptor::open_to_read(path).size() > 0, "{}: the file is empty; write it again",
                  path.string());

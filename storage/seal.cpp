@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/core/check.h"
+#include "storage/folder.h"
 
 namespace comera::storage {
 namespace {
@@ -44,11 +45,22 @@ void refuse(const std::filesystem::path& path, const SealKind& kind, const std::
   throw Error(fmt::format("{}: {}{}{}", path.string(), reason, kind.advice.empty() ? "" : "; ", kind.advice));
 }
 
+namespace {
+
+[[noreturn]] void refuse_kind(const std::filesystem::path& path, const SealKind& kind,
+                              const std::string& reason) {
+  SealKind other = kind;
+  if (!kind.instead.empty()) other.advice = kind.instead;
+  refuse(path, other, reason);
+}
+
+}  // namespace
+
 SealedFile open_sealed(const std::filesystem::path& path, const SealKind& kind) {
+  refuse_missing(path, "file");
   std::error_code code;
   const auto status = std::filesystem::status(path, code);
-  COMERA_CHECK(std::filesystem::exists(status), "{}: {}", path.string(),
-               code == std::errc::no_such_file_or_directory ? "no such file" : code.message());
+  COMERA_CHECK(std::filesystem::exists(status), "{}: {}", path.string(), code.message());
   COMERA_CHECK(std::filesystem::is_regular_file(status), "{}: is not a regular file", path.string());
   SealedFile opened{FileDescriptor::open_to_read(path), {}};
   const std::int64_t size = opened.file.size();
@@ -57,11 +69,12 @@ SealedFile open_sealed(const std::filesystem::path& path, const SealKind& kind) 
   const std::string magic = magic_of(kind);
   if (block.empty()) refuse(path, kind, "is empty");
   if (block.starts_with(hdf5_signature))
-    refuse(path, kind,
-           fmt::format("is an HDF5 file without a {}'s seal: another program or an earlier version wrote it",
-                       kind.what));
+    refuse_kind(
+        path, kind,
+        fmt::format("is an HDF5 file without a {}'s seal: another program or an earlier version wrote it",
+                    kind.what));
   if (!block.starts_with(magic.substr(0, block.size())))
-    refuse(path, kind, fmt::format("is not a {} of comera", kind.what));
+    refuse_kind(path, kind, fmt::format("is not a {} of comera", kind.what));
   if (size < seal_bytes) refuse(path, kind, fmt::format("is truncated: only {} bytes are there", size));
   if (const std::int64_t version = version_of(std::string_view(block).substr(magic.size()));
       version > kind.version)

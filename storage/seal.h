@@ -23,9 +23,10 @@ namespace comera::storage {
 inline constexpr std::int64_t seal_bytes = 512;  // the smallest user block of HDF5
 
 struct SealKind {
-  std::string_view what;     // "shard"
-  std::int64_t version = 0;  // of the format, the newest that this program supports
-  std::string_view advice;   // the remedy for a rejected file: "make it again with 'comera data'"
+  std::string_view what;          // "shard"
+  std::int64_t version = 0;       // of the format, the newest that this program supports
+  std::string_view advice;        // the remedy for a damaged file: "make it again with 'comera data'"
+  std::string_view instead = {};  // what to give instead of a file of another kind; empty: the advice
 };
 
 struct Seal {

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "kernels/core/check.h"
+#include "storage/folder.h"
 
 namespace comera::storage {
 
@@ -36,6 +37,7 @@ std::string read_small_file(const std::filesystem::path& path, std::int64_t limi
     throw Error(fmt::format("{}: has {} bytes{}, more than the limit of {}; expected {}", name, bytes, more,
                             limit, expected));
   };
+  refuse_missing(path, "file", fmt::format("expected {}", expected));
   const Opened opened(path);
   struct stat status {};
   if (opened.file < 0 || fstat(opened.file, &status) != 0)

@@ -6,6 +6,7 @@
 
 #include "cli/checkpoint_subject.h"
 #include "cli/commands/commands.h"
+#include "cli/options/choice.h"
 #include "cli/options/device_option.h"
 #include "cli/options/number_checks.h"
 #include "cli/options/output_options.h"
@@ -87,7 +88,7 @@ void add_step_command(CLI::App& command) {
       ->capture_default_str();
   add_device_option(*step, options->step.device);
   step->add_option("--graph", options->graph, "Record each step on a GPU once and replay it (CUDA graphs)")
-      ->check(CLI::IsMember({"on", "off"}))
+      ->check(one_of({"on", "off"}))
       ->capture_default_str();
   step->add_option("--threads", options->threads, "Use this many CPU threads; 0: all")
       ->check(number_of_threads);
@@ -155,7 +156,8 @@ void add_precision_command(CLI::App& command) {
   precision->footer(
       "Examples:\n"
       "  comera bench precision --quick\n"
-      "  comera bench precision --tokens 10000 --outputs 1024 --outputs 4096 --json precision.json");
+      "  comera bench precision --tokens 10000 --outputs 1024 --outputs 4096 \\\n"
+      "    --json precision.json");
   precision->callback([options] { bench_precision(*options); });
 }
 
@@ -234,7 +236,7 @@ void add_methods_command(CLI::App& command) {
       "methods", "Compare training methods (tensor trains, dense, GaLore, ...) in time and memory");
   add_recipe_options(*methods, options->recipe);
   methods->add_option("--method", options->methods.names, "Measure this method only; may be repeated")
-      ->check(CLI::IsMember(method_names()));
+      ->check(one_of(method_names()));
   methods->add_option("--batch", benchmark.batches, "Sequences per step; several sizes are measured in turn")
       ->check(positive_number)
       ->capture_default_str();
@@ -283,7 +285,8 @@ void add_methods_command(CLI::App& command) {
   methods->footer(
       "Examples:\n"
       "  comera bench methods six_encoder_mnli\n"
-      "  comera bench methods six_encoder_mnli --batch 1 --method tensor_trains --method galore");
+      "  comera bench methods six_encoder_mnli --batch 1 --method tensor_trains \\\n"
+      "    --method galore");
   methods->callback([options] { bench_methods(*options); });
 }
 
@@ -344,7 +347,7 @@ void add_lookup_command(CLI::App& command) {
   lookup
       ->add_option("--exponent", benchmark.exponent,
                    "Draw ids by Zipf's law with this exponent; 0: uniformly")
-      ->check(CLI::Range(0.0, 10.0))
+      ->check(number_between(0, 10))
       ->capture_default_str();
   lookup->add_option("--rows", options->rows, "Measure a table with this many rows instead of a recipe's")
       ->check(positive_number);

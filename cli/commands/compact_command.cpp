@@ -14,6 +14,7 @@
 #include "kernels/core/console.h"
 #include "model/rank_sizes.h"
 #include "reports/number_text.h"
+#include "reports/text/text_table.h"
 #include "storage/durable_file.h"
 #include "training/ranks/dense_compaction.h"
 #include "training/ranks/rank_compaction.h"
@@ -54,7 +55,7 @@ void print_sizes(const char* what, std::int64_t before, std::int64_t after, DTyp
 }
 
 void print_row(const CompactedLayer& layer, double allowed) {
-  print_out("{:<30}{:<44}{:>12}{:>12}{:>8.1f}{:>10.3g}{:>10.3g}{}{:>8.1f}\n", layer.name, layer.shape,
+  print_out("{}  {}\n    {:>14}{:>14}{:>9.1f}{:>11.3g}{:>11.3g}{}{:>9.1f}\n", layer.name, layer.shape,
             grouped(layer.before), grouped(layer.after),
             static_cast<double>(layer.before) / static_cast<double>(layer.after), allowed, layer.error,
             layer.missed ? "!" : " ", layer.seconds);
@@ -94,8 +95,8 @@ void compact_from_dense(const CompactOptions& options) {
   const Recipe recipe = dense_compaction_recipe(dense, options.recipe, options.overrides);
   const std::filesystem::path output = output_file(options, source);
   prepare_output(output);
-  print_out("{:<30}{:<44}{:>12}{:>12}{:>8}{:>10}{:>10} {:>8}\n", "layer", "shape", "before", "after", "times",
-            "allowed", "reached", "s");
+  print_out("layer  shape\n    {:>14}{:>14}{:>9}{:>11}{:>11} {:>9}\n", "before", "after", "times", "allowed",
+            "reached", "s");
   flush_output();
   DenseCompactionOptions compaction = options.compaction;
   const bool terminal = isatty(STDERR_FILENO) == 1;
@@ -120,11 +121,11 @@ std::string ranks_text(const std::vector<std::int64_t>& ranks) {
 
 // The layers that a compaction changes.
 void print_ranks(const RankCompaction& compaction) {
-  constexpr const char* row = "{:<30}{:<24}    {}\n";
-  print_out(fmt::runtime(row), "layer", "ranks before", "after");
+  TextTable table({"layer", "ranks before", "after"});
   for (const auto& [layer, before] : compaction.before())
     if (const auto& after = compaction.after().at(layer); after != before)
-      print_out(fmt::runtime(row), layer, ranks_text(before), ranks_text(after));
+      table.add({layer, ranks_text(before), ranks_text(after)});
+  print_out("{}", table.text());
 }
 
 void compact_ranks(const CompactOptions& options) {

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cli/commands/commands.h"
+#include "cli/options/choice.h"
 #include "cli/options/recipe_options.h"
 #include "cli/pages/command_pages.h"
 #include "cli/pages/completion.h"
@@ -32,7 +33,7 @@ void add_completion_command(CLI::App& program) {
   auto shell = std::make_shared<std::string>();
   CLI::App* command =
       program.add_subcommand("completion", "Print a script that completes commands and options in a shell");
-  command->add_option("shell", *shell, "The shell")->required()->check(CLI::IsMember({"bash", "zsh"}));
+  command->add_option("shell", *shell, "The shell")->required()->check(one_of({"bash", "zsh"}));
   command->footer(
       "Examples:\n"
       "  source <(comera completion bash)\n"

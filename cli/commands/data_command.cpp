@@ -83,10 +83,10 @@ void add_data_command(CLI::App& program) {
   command->add_flag("--overwrite", options->overwrite, "Replace the shards in the output folder");
   command->footer(
       "Examples:\n"
-      "  comera data --input src --languages python,java --tokenizer tokenizer.model \\\n"
-      "    --output shards --held-out 0.02\n"
-      "  comera data --input CodeSearchNet/python --text docstring,code --tokenizer tokenizer.model \\\n"
-      "    --output shards");
+      "  comera data --input src --languages python,java \\\n"
+      "    --tokenizer tokenizer.model --output shards --held-out 0.02\n"
+      "  comera data --input CodeSearchNet/python --text docstring,code \\\n"
+      "    --tokenizer tokenizer.model --output shards");
   command->callback([options] { make_data(*options); });
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "cli/commands/commands.h"
+#include "cli/options/choice.h"
 #include "cli/options/inference_options.h"
 #include "cli/options/output_options.h"
 #include "kernels/backends/backends.h"
@@ -120,11 +121,12 @@ void add_embed_command(CLI::App& program) {
   add_output_options(*command, options->output, "Write the vectors to this .h5 or .jsonl file");
   command
       ->add_option("--pooling", options->pooling, "Pool by the mean of all tokens, or take the first token")
-      ->check(CLI::IsMember({"mean", "first"}))
+      ->check(one_of({"mean", "first"}))
       ->capture_default_str();
   command->footer(
       "Examples:\n"
-      "  comera embed runs/first --input functions.jsonl.gz --text code --output functions.h5\n"
+      "  comera embed runs/first --input functions.jsonl.gz --text code \\\n"
+      "    --output functions.h5\n"
       "The file holds `vectors` (rows x hidden) and `lines`, the input line of each row. All vectors are "
       "kept in memory until the end.");
   command->callback([options] { embed(*options); });

@@ -10,6 +10,7 @@
 #include "exchange/export_model.h"
 #include "kernels/backends/backends.h"
 #include "kernels/core/console.h"
+#include "kernels/core/grouped.h"
 
 namespace comera::cli {
 
@@ -38,7 +39,11 @@ void export_model(const ExportCommandOptions& options) {
     print_out("{}: a model of type {}, which transformers loads directly\n", options.folder.string(),
               exchange::name_of(exported.form));
   print_out("{} parameters; read back, its logits match to {:.2g} (the largest logit is {:.3g})\n",
-            exported.parameters, exported.difference, exported.largest_logit);
+            grouped(exported.parameters), exported.difference, exported.largest_logit);
+  if (exported.has_pooler) print_out("the pooler that the import kept is among the weights\n");
+  if (exported.loses_pooler)
+    log_info("note: the pooler that the import kept is not written: a model of type {} has no place for it\n",
+             exchange::name_of(exported.form));
   if (!exported.tokenizer_note.empty()) log_info("note: {}\n", exported.tokenizer_note);
 }
 

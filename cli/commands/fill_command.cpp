@@ -15,6 +15,7 @@
 #include "data/tables/table_reader.h"
 #include "kernels/core/console.h"
 #include "storage/durable_file.h"
+#include "storage/folder.h"
 
 namespace comera::cli {
 
@@ -61,6 +62,7 @@ std::vector<Question> questions_of_texts(const FillOptions& options, const Loade
 std::vector<Question> questions_of_file(const FillOptions& options, const LoadedModel& loaded,
                                         const FillReport& report, std::int64_t length) {
   const TaskSection& task = loaded.recipe.task;
+  storage::refuse_missing(options.input, "file");
   data::TableReader reader(options.input,
                            {.format = task.format, .header = task.header, .columns = {options.column}});
   std::vector<Question> questions;
@@ -108,7 +110,8 @@ void print_score(const std::vector<Question>& questions, std::int64_t top) {
     return std::ranges::count_if(
         questions, [&](const Question& question) { return question.answers[0].standing.rank <= rank; });
   };
-  print_out("{} of {} hidden pieces were the first guess{}\n", within(1), questions.size(),
+  print_out("{} of {} hidden pieces {} the first guess{}\n", within(1), questions.size(),
+            within(1) == 1 ? "was" : "were",
             top > 1 ? fmt::format(", {} among the first {}", within(top), top) : "");
 }
 

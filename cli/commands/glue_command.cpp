@@ -82,6 +82,7 @@ class GlueBenchmark {
 
   std::vector<std::string> find_tasks() {
     for (const std::string& task : options_.tasks) static_cast<void>(data::glue_folder(task));
+    storage::refuse_missing(options_.data, "folder");
     std::vector<std::string> found;
     for (const std::string& name : data::glue_tasks_by_size()) {
       if (!options_.tasks.empty() && std::ranges::find(options_.tasks, name) == options_.tasks.end())

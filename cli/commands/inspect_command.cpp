@@ -70,6 +70,7 @@ void warn_of_nonfinite(const CheckpointReader& checkpoint) {
 }
 
 CheckpointRanks ranks_in(const std::string& subject) {
+  if (subject.ends_with(".toml")) storage::refuse_missing(subject);
   if (is_recipe(subject))
     throw UsageError(
         fmt::format("{} is a recipe, but only checkpoints have ranks changed by training; give a checkpoint "
@@ -252,7 +253,8 @@ void add_inspect_command(CLI::App& program) {
       "Examples:\n"
       "  comera inspect six_encoder_mnli --plan\n"
       "  comera inspect six_encoder_mnli --explain-linears 4096\n"
-      "  comera inspect six_encoder_mnli --set precision.compute=fp8 --explain-precision 4096\n"
+      "  comera inspect six_encoder_mnli --set precision.compute=fp8 \\\n"
+      "    --explain-precision 4096\n"
       "  comera inspect runs/first --ranks\n"
       "  comera inspect runs/first runs/second\n"
       "  comera inspect runs/first --plot first.svg");

@@ -4,6 +4,7 @@
 
 #include "cli/commands/commands.h"
 #include "cli/options/corpus_options.h"
+#include "cli/options/number_checks.h"
 #include "cli/options/output_options.h"
 #include "data/corpus/function_pairs.h"
 #include "kernels/core/console.h"
@@ -48,20 +49,21 @@ void add_pairs_command(CLI::App& program) {
   command
       ->add_option("--held-out", options->pairs.held_out,
                    "Keep this fraction of the functions for validation")
-      ->check(CLI::Range(0.001, 0.9))
+      ->check(number_between(0.001, 0.9))
       ->capture_default_str();
   command
       ->add_option(
           "--copies", options->pairs.copies,
           "Repeat each function this many times in the training data, each time with another non-matching "
           "documentation")
-      ->check(CLI::Range(1, 1000))
+      ->check(number_between(1, 1000, true))
       ->capture_default_str();
   command->footer(
       "Examples:\n"
       "  comera pairs --input src --output pairs\n"
       "  comera finetune function_pairs --from runs/first --output runs/pairs \\\n"
-      "    --set task.train=pairs/train.jsonl --set task.validation=pairs/validation.jsonl");
+      "    --set task.train=pairs/train.jsonl \\\n"
+      "    --set task.validation=pairs/validation.jsonl");
   command->callback([options] { make_pairs(*options); });
 }
 

@@ -84,8 +84,8 @@ void add_plan_command(CLI::App& program) {
                      false);
   command->footer(
       "Examples:\n"
-      "  comera plan --hours 8 --data shards/python shards/java --tokenizer tokenizer.model \\\n"
-      "    --output mine.toml\n"
+      "  comera plan --hours 8 --data shards/python shards/java \\\n"
+      "    --tokenizer tokenizer.model --output mine.toml\n"
       "  comera pretrain mine.toml --output runs/mine");
   command->callback([options] { plan(*options); });
 }

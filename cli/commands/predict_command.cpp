@@ -103,7 +103,8 @@ void add_predict_command(CLI::App& program) {
   add_output_options(*command, options->output, "Write the predictions to this .tsv or .jsonl file");
   command->footer(
       "Examples:\n"
-      "  comera predict runs/mnli --input glue/MNLI/test_matched.tsv --output predictions.tsv\n"
+      "  comera predict runs/mnli --input glue/MNLI/test_matched.tsv \\\n"
+      "    --output predictions.tsv\n"
       "  comera predict imported.h5 --input pairs.csv --output predictions.tsv \\\n"
       "    --set 'task.text=[\"premise\", \"hypothesis\"]'\n"
       "Each output line names its input line. Unreadable rows are skipped and reported.");

@@ -160,9 +160,10 @@ void add_pretrain_command(CLI::App& program) {
   command->footer(
       "Examples:\n"
       "  comera pretrain quickstart --input ~/src --output runs/first\n"
-      "  comera pretrain quickstart --input ~/src --output runs/first --hours 8 --dry-run\n"
-      "  comera pretrain codebert_small --data shards/python shards/java --tokenizer tok.model \\\n"
-      "    --output runs/small --resume auto\n"
+      "  comera pretrain quickstart --input ~/src --output runs/first \\\n"
+      "    --hours 8 --dry-run\n"
+      "  comera pretrain codebert_small --data shards/python shards/java \\\n"
+      "    --tokenizer tok.model --output runs/small --resume auto\n"
       "To use several processes: mpirun -np 4 comera pretrain ... (docs/guide/scaling.md).\n"
       "Ctrl-C, SIGTERM, SIGUSR1 or a closed terminal (SIGHUP, except under nohup) saves a checkpoint and "
       "stops; SIGQUIT does not save. Continue with comera resume.");

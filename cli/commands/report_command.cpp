@@ -233,9 +233,18 @@ void write_report(const ReportOptions& options, const std::vector<std::string>& 
   print_out("saved {}, {:.0f} kB\n", options.output.path.string(), static_cast<double>(page.size()) * 1e-3);
 }
 
+// The suffix tells browsers, and people, what the file is.
+void check_suffix(const std::filesystem::path& page) {
+  const std::string suffix = page.extension().string();
+  if (suffix != ".html" && suffix != ".htm")
+    throw UsageError(
+        fmt::format("--output {}: the report is an HTML page; give it a name in .html", page.string()));
+}
+
 void report(const ReportOptions& options) {
   if (options.output.path.empty() && options.tensorboard.empty())
     throw UsageError("nothing to write: give --output report.html, --tensorboard DIR or both");
+  if (!options.output.path.empty()) check_suffix(options.output.path);
   if (!options.texts.empty() && options.output.path.empty())
     throw UsageError("--fill is for the page; give --output report.html");
   for (const std::string& text : options.texts)

@@ -10,6 +10,7 @@
 #include "cli/options/training_options.h"
 #include "cli/run_input.h"
 #include "cli/run_training.h"
+#include "kernels/backends/processors.h"
 #include "kernels/core/console.h"
 #include "storage/folder.h"
 #include "training/logging/metrics.h"
@@ -53,6 +54,7 @@ Recipe recipe_to_resume(const ResumeOptions& options) {
     recipe.data.tokenizer = tokenizer.string();
   follow_run_shards(run, recipe.data);
   if (!options.device.empty()) recipe.run.device = options.device;
+  require_device(recipe.run.device);  // before data are read
   return recipe;
 }
 

@@ -4,6 +4,7 @@
 
 #include "cli/commands/commands.h"
 #include "cli/corpus_work.h"
+#include "cli/options/choice.h"
 #include "cli/options/corpus_options.h"
 #include "cli/options/output_options.h"
 #include "data/tokenizers/tokenizer.h"
@@ -50,7 +51,7 @@ void add_tokenizer_command(CLI::App& program) {
   command->add_option("--vocabulary", options->tokenizer.vocabulary, "Largest number of pieces")
       ->capture_default_str();
   command->add_option("--model", options->model, "Algorithm that chooses the pieces")
-      ->check(CLI::IsMember({"bpe", "unigram"}))
+      ->check(one_of({"bpe", "unigram"}))
       ->capture_default_str();
   command
       ->add_option("--max-bytes", options->tokenizer.max_bytes,
@@ -64,8 +65,8 @@ void add_tokenizer_command(CLI::App& program) {
   command->add_flag("--overwrite", options->overwrite, "Replace an existing output");
   command->footer(
       "Examples:\n"
-      "  comera tokenizer --input src --languages python,java --output tokenizer.model \\\n"
-      "    --vocabulary 16384\n"
+      "  comera tokenizer --input src --languages python,java \\\n"
+      "    --output tokenizer.model --vocabulary 16384\n"
       "  comera tokenizer --input MNLI/train.tsv --text sentence1 --text sentence2 \\\n"
       "    --output tokenizer.model");
   command->callback([options] { train_tokenizer(*options); });

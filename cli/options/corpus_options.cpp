@@ -4,10 +4,12 @@
 
 #include <algorithm>
 
+#include "cli/options/choice.h"
 #include "data/corpus/corpus_filters.h"
 #include "data/tables/table_corpus.h"
 #include "kernels/core/console.h"
 #include "reports/number_text.h"
+#include "reports/text/text_table.h"
 
 namespace comera::cli {
 
@@ -75,7 +77,7 @@ CLI::Option* add_corpus_options(CLI::App& command, CorpusInput& input, const cha
   command
       .add_option("--format", input.format, "Format of all tables (default: by file name, else by content)")
       ->needs(text)
-      ->check(CLI::IsMember({"tsv", "csv", "jsonl", "text"}));
+      ->check(one_of({"tsv", "csv", "jsonl", "text"}));
   command
       .add_flag("--no-header", input.no_header,
                 "Treat the first line of TSV and CSV tables as data; columns are then named 1, 2, ...")
@@ -155,8 +157,12 @@ void print_account(const char* kept, std::int64_t documents, std::int64_t bytes,
   for (const auto& [language, count] : languages) widest = std::max(widest, language.size());
   const auto row = [&](const std::string& name, std::int64_t count, const std::string& size,
                        const char* hint = "") {
-    print_out("{:<{}}{:>14}{:>18}{}{}\n", name, widest + 2, grouped(count), size, *hint != 0 ? "  " : "",
-              hint);
+    std::string line = fmt::format("{:<{}}{:>14}{:>18}", name, widest + 2, grouped(count), size);
+    if (*hint != 0) {
+      const bool fits = line.size() + 2 + std::string_view(hint).size() <= terminal_columns;
+      line += fmt::format("{}{}", fits ? "  " : "\n      ", hint);
+    }
+    print_out("{}\n", line);
   };
   const auto size_of = [](const data::Dropped& entry) {
     return entry.all_bytes_known ? grouped(entry.bytes)

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
@@ -42,6 +43,20 @@ inline CLI::Validator number_above_0(double most) {
         return value <= most ? std::string() : fmt::format("{} is more than {}", text, most);
       },
       "POSITIVE");
+}
+
+// From `least` to `most`, fractions included unless `whole`.
+inline CLI::Validator number_between(double least, double most, bool whole = false) {
+  return CLI::Validator(
+      [=](const std::string& text) {
+        double value = 0;
+        const bool good = CLI::detail::lexical_cast(text, value) && value >= least && value <= most &&
+                          (!whole || value == std::floor(value));
+        return good ? std::string()
+                    : fmt::format("{} is not a {}number from {:g} to {:g}", text, whole ? "whole " : "",
+                                  least, most);
+      },
+      "NUMBER");
 }
 
 // At least 0 and less than 1.

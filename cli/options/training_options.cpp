@@ -8,8 +8,10 @@
 
 #include "checkpoints/checkpoint_directory.h"
 #include "checkpoints/checkpoint_file.h"
+#include "cli/options/choice.h"
 #include "cli/options/device_option.h"
 #include "cli/options/number_checks.h"
+#include "kernels/backends/processors.h"
 #include "storage/folder.h"
 #include "training/inference/trained_model.h"
 
@@ -102,12 +104,12 @@ void add_training_options(CLI::App& command, TrainingCommandOptions& options) {
       ->type_name("DIR");
   add_device_option(command, options.device);
   command.add_option("--graph", options.graph, "Record each step on a GPU once and replay it (CUDA graphs)")
-      ->check(CLI::IsMember({"on", "off"}));
+      ->check(one_of({"on", "off"}));
   command
       .add_option("--resume", options.resume,
                   "never: start a run in a new folder; auto: continue a stopped run in the folder, or start "
                   "one; always: continue a stopped run")
-      ->check(CLI::IsMember({"never", "auto", "always"}))
+      ->check(one_of({"never", "auto", "always"}))
       ->capture_default_str();
   command.add_flag("--use-older-checkpoint", options.use_older,
                    "If the newest checkpoint is damaged, report it, rename it to NAME.damaged and resume "
@@ -150,6 +152,7 @@ Recipe load_training_recipe(const TrainingCommandOptions& options) {
   if (!options.output.empty()) recipe.run.output = options.output;
   if (!options.device.empty()) recipe.run.device = options.device;
   if (!options.graph.empty()) recipe.run.graphs = options.graph == "on";
+  require_device(recipe.run.device);  // before data are read or made
   return recipe;
 }
 

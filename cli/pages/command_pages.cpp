@@ -135,7 +135,8 @@ std::string manual_page(const CommandText& command, const CommandText& program) 
   }
   text +=
       ".SH EXIT STATUS\n"
-      "0 for success, also of a run that was stopped and saved; 1 for a failure; 2 for wrong usage.\n";
+      "0 for success, also of a run that was stopped and saved; 1 for a failure while working; 2 for a wrong "
+      "command line or recipe, also if a path that it names does not exist.\n";
   return text + ".SH SEE ALSO\n" + references(command, program);
 }
 
@@ -155,9 +156,9 @@ std::string command_reference(const CommandText& program) {
       "`COMERA_UPDATE_DOCS=1 ctest --preset release -R CommandReference` writes this page.\n"
       "\n"
       "Give positional arguments before options that take several values (`...`). Exit codes are 0 for "
-      "success, 1 "
-      "for a\n"
-      "failure and 2 for wrong usage.\n";
+      "success, 1 for a\n"
+      "failure while working and 2 for a wrong command line or recipe, also if a path that it names does not "
+      "exist.\n";
   for (const CommandText* command : all_commands(program)) text += "\n" + section_of(*command);
   return text;
 }

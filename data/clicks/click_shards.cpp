@@ -5,6 +5,7 @@
 
 #include "data/shards/shard.h"
 #include "storage/durable_file.h"
+#include "storage/folder.h"
 
 namespace comera::data {
 
@@ -51,8 +52,7 @@ std::vector<std::filesystem::path> find_shards(const std::filesystem::path& fold
     if (name.starts_with(split + "-")) paths.push_back(entry->path());
     others = others || name.starts_with(split == "train" ? "validation-" : "train-");
   }
-  COMERA_CHECK(code != std::errc::no_such_file_or_directory, "{}: no such folder of click shards; {}",
-               folder.string(), advice);
+  storage::refuse_missing(folder, "folder of click shards", advice);
   COMERA_CHECK(code != std::errc::not_a_directory, "{}: is a file; give the folder of the shards",
                folder.string());
   COMERA_CHECK(!code, "{}: could not list the folder: {}", folder.string(), code.message());

@@ -4,6 +4,7 @@
 
 #include "data/masking/masked_rows.h"
 #include "data/shards/shard.h"
+#include "storage/folder.h"
 
 namespace comera::data {
 namespace {
@@ -114,6 +115,7 @@ std::vector<std::filesystem::path> list(const std::filesystem::path& folder) {
     const auto suffix = entry->path().extension();
     if (suffix == ".h5" || suffix == ".hdf5") files.push_back(entry->path());
   }
+  storage::refuse_missing(folder, "folder of shards", "write them with 'comera data'");
   COMERA_CHECK(!code, "{}: could not list the folder: {}; folders of shards are written by 'comera data'",
                folder.string(), code.message());
   std::sort(files.begin(), files.end());

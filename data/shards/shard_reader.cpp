@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "data/shards/shard.h"
+#include "storage/folder.h"
 
 namespace comera::data {
 namespace {
@@ -207,6 +208,7 @@ ShardSet::ShardSet(const std::filesystem::path& folder, const std::string& split
     const std::string name = entry->path().filename().string();
     if (name.starts_with(split + "-") && name.ends_with(".h5")) names.push_back(name);
   }
+  storage::refuse_missing(folder, "folder of shards", "write them with 'comera data'");
   COMERA_CHECK(!code, "{}: could not list the folder: {}; folders of shards are written by 'comera data'",
                folder.string(), code.message());
   if (names.empty()) throw Error(no_shards(folder, split));

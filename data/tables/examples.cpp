@@ -7,6 +7,8 @@
 #include <cmath>
 #include <set>
 
+#include "storage/folder.h"
+
 namespace comera::data {
 
 namespace {
@@ -141,6 +143,7 @@ Examples Examples::read(const Task& task, const std::vector<Task::Set>& sets, co
   Encoder encoder(tokenizer);
   std::vector<std::string> names;
   for (const Task::Set& set : sets) {
+    storage::refuse_missing(set.file, "file");
     examples.read_file(task, set.file, encoder, most_tokens);
     names.push_back(set.file.string());
   }
@@ -180,6 +183,7 @@ std::vector<std::string> find_labels(const Task& task, const std::vector<Task::S
   std::set<std::string> found;
   std::int64_t rows = 0;
   for (const Task::Set& set : sets) {
+    storage::refuse_missing(set.file, "file");
     TableReader reader(set.file, table_options(task, false, true));
     TableRow row;
     while (reader.next(row)) {

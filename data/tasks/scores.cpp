@@ -6,6 +6,8 @@
 #include <numeric>
 #include <vector>
 
+#include "kernels/core/grouped.h"
+
 namespace comera::data {
 
 namespace {
@@ -125,15 +127,16 @@ double TaskScores::value(TaskMetric metric) const {
 
 std::string describe(const TaskScores& scores) {
   if (!std::isfinite(scores.loss))
-    return fmt::format("{}: the model's outputs are not finite, {} examples", scores.set, scores.examples);
+    return fmt::format("{}: the model's outputs are not finite, {} examples", scores.set,
+                       grouped(scores.examples));
   if (scores.kind == TaskKind::regression)
     return fmt::format("{}: Pearson {:.4f}, Spearman {:.4f}, squared error {:.4f}, {} examples", scores.set,
-                       scores.pearson, scores.spearman, scores.loss, scores.examples);
+                       scores.pearson, scores.spearman, scores.loss, grouped(scores.examples));
   return fmt::format(
       "{}: accuracy {:.2f} % ± {:.2f} (majority {:.2f} %), loss {:.4f}, F1 {:.2f} %, Matthews {:.4f}, {} "
       "examples",
       scores.set, 100 * scores.accuracy, 100 * scores.standard_error, 100 * scores.majority, scores.loss,
-      100 * scores.f1, scores.matthews, scores.examples);
+      100 * scores.f1, scores.matthews, grouped(scores.examples));
 }
 
 }  // namespace comera::data

@@ -37,9 +37,11 @@ constexpr std::string_view awkward_texts[] = {"  a  b ", "\tIf\n\n x\r\n", "e\u0
 CharacterKind kind_of(char c) { return kind_table[static_cast<unsigned char>(c)]; }
 
 std::string described(const std::vector<TokenizerSetting>& settings) {
+  constexpr std::size_t most_source = 40;  // of a line of 80 columns; longer ones have their own
   std::string text;
   for (const TokenizerSetting& setting : settings)
-    text += fmt::format("  {:<22}{:<16}{}\n", setting.name, setting.value, setting.source);
+    text += fmt::format("  {:<22}{:<16}{}{}\n", setting.name, setting.value,
+                        setting.source.size() > most_source ? "\n      " : "", setting.source);
   return text;
 }
 

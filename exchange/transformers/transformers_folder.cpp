@@ -42,7 +42,10 @@ std::vector<double> sines_first(const EncoderConfig& config) {
 
 }  // namespace
 
-void write_weights(const std::filesystem::path& folder, const Model& model, Form form) {
+bool has_pooler(Form form) { return form == Form::bert || form == Form::megatron_bert; }
+
+void write_weights(const std::filesystem::path& folder, const Model& model, Form form,
+                   const std::vector<CarriedParameter>& carried) {
   const ParameterStore& store = model.parameters();
   const EncoderConfig& config = model.config();
   std::vector<TensorToWrite> tensors;
@@ -53,6 +56,12 @@ void write_weights(const std::filesystem::path& folder, const Model& model, Form
     tensors.push_back({place.theirs, shape_of_theirs(info.shape, place), [&store, id, place, &config] {
                          return to_theirs(exported_values(store, id), store.info(id).shape, place,
                                           config.heads);
+                       }});
+  }
+  for (const CarriedParameter& parameter : carried) {
+    const TensorPlace place = place_of(parameter.name, form);
+    tensors.push_back({place.theirs, shape_of_theirs(parameter.shape, place), [&parameter, place, &config] {
+                         return to_theirs(parameter.values, parameter.shape, place, config.heads);
                        }});
   }
   if (form == Form::roformer)
@@ -150,8 +159,7 @@ constexpr const char* pooler[] = {"head.pooler.weight", "head.pooler.bias"};
 // The pooler of an encoder without a head, or with one for masked language: the initial pooler of
 // transformers' classifiers for the same model.
 void read_pooler(WeightReader& weights, const TransformersConfig& config, ReadWeights& read) {
-  const bool has_one = config.form == Form::bert || config.form == Form::megatron_bert;
-  if (config.model.head != HeadKind::mlm || !has_one) return;
+  if (config.model.head != HeadKind::mlm || !has_pooler(config.form)) return;
   const std::int64_t width = config.model.hidden;
   for (const char* name : pooler) {
     const Shape shape = std::string_view(name).ends_with(".bias") ? Shape{width} : Shape{width, width};

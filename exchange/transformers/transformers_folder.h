@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoints/model_state.h"
 #include "exchange/safetensors.h"
 #include "exchange/transformers/transformers_config.h"
 #include "model/model.h"
@@ -11,15 +12,13 @@
 namespace comera::exchange {
 
 // Writes model.safetensors with all parameters of a model, which must be dense unless the form is `comera`;
-// gates are multiplied into the cores before them.
-void write_weights(const std::filesystem::path& folder, const Model& model, Form form);
+// gates are multiplied into the cores before them. carried: parameters of a head that the model does not
+// have.
+void write_weights(const std::filesystem::path& folder, const Model& model, Form form,
+                   const std::vector<CarriedParameter>& carried = {});
+// Whether transformers' encoder of this form has a pooler beside a masked-language head.
+bool has_pooler(Form form);
 
-// A parameter of a head that a model does not have.
-struct CarriedParameter {
-  std::string name;
-  Shape shape;
-  std::vector<double> values;
-};
 struct ReadWeights {
   std::vector<std::string> fresh = {};        // parameters missing in the folder, only of the head
   std::vector<std::string> left_out = {};     // tensors of heads that the model does not have

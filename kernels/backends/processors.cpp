@@ -40,15 +40,31 @@ bool multiplies(const Processor& processor, OperandKind operands) {
          cuda_multiplies_float8(device.index);
 }
 
-Processor find_processor(const std::string& name, DType compute, OperandKind operands) {
+namespace {
+
+// How many GPUs there are, if the name may mean one; 0: the CPU. UsageError if it needs one that is not
+// there.
+int gpus_for(const std::string& name) {
   if (!is_device_name(name))
     throw UsageError(fmt::format("there is no device \"{}\"; give {}", name, device_names));
-  const bool automatic = name == "auto";
   const int count = name == "cpu" ? 0 : cuda_device_count();
-  if (name == "cpu" || (automatic && count == 0)) return cpu_processor();  // the CPU supports all types
+  if (name == "cpu" || name == "auto") return count;
   if (count == 0)
     throw UsageError(
         fmt::format("device \"{}\": {}; run on the CPU with device \"cpu\"", name, why_no_cuda_device()));
+  if (device_named(name)->index >= count)
+    throw UsageError(fmt::format("there is no device \"{}\": this machine has {} GPU{}, the first is cuda:0",
+                                 name, count, count == 1 ? "" : "s"));
+  return count;
+}
+
+}  // namespace
+
+void require_device(const std::string& name) { gpus_for(name); }
+
+Processor find_processor(const std::string& name, DType compute, OperandKind operands) {
+  const bool automatic = name == "auto";
+  if (gpus_for(name) == 0) return cpu_processor();  // the CPU supports all types
   const Backend& backend = backend_of(DeviceKind::cuda, operands);
   if (!computes_in(backend, compute)) {
     if (automatic) return cpu_processor();
@@ -58,9 +74,6 @@ Processor find_processor(const std::string& name, DType compute, OperandKind ope
                     name, name_of(compute)));
   }
   const int index = automatic ? 0 : device_named(name)->index;
-  if (index >= count)
-    throw UsageError(fmt::format("there is no device \"{}\": this machine has {} GPU{}, the first is cuda:0",
-                                 name, count, count == 1 ? "" : "s"));
   const Processor processor{backend, allocator_of({DeviceKind::cuda, index})};
   if (!multiplies(processor, operands))
     throw UsageError(fmt::format(

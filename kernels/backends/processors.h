@@ -12,6 +12,8 @@ namespace comera {
 // support the type or the operands.
 Processor find_processor(const std::string& name, DType compute,
                          OperandKind operands = OperandKind::as_they_are);
+// The same check of the name alone, which takes no memory of a GPU: before work that would be in vain.
+void require_device(const std::string& name);
 // Whether the processor supports the operands; a CPU supports everything, if slowly.
 bool multiplies(const Processor& processor, OperandKind operands);
 Processor cpu_processor();

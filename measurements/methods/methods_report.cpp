@@ -4,8 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include "measurements/methods/methods_benchmark.h"
+#include "reports/number_text.h"
 #include "reports/plot.h"
 #include "reports/plot_colours.h"
+#include "reports/text/text_table.h"
 #include "training/logging/json.h"
 
 namespace comera {
@@ -20,7 +22,7 @@ std::string methods_text(const MethodsReport& report) {
   std::string text = fmt::format("{}; {}; whole steps of sequences of {} tokens\n", report.model,
                                  report.machine, report.length);
   for (const MethodResult& result : report.results) {
-    text += fmt::format("  {:<14} {} parameters; {}", result.name, result.parameters, result.detail);
+    text += fmt::format("  {:<14} {} parameters; {}", result.name, grouped(result.parameters), result.detail);
     if (result.occasional.steps > 0)
       text += fmt::format("; {} takes {:.3f} s every {} steps, spread over them here", result.occasional.name,
                           result.occasional.seconds, result.occasional.steps);
@@ -28,21 +30,26 @@ std::string methods_text(const MethodsReport& report) {
   }
   const MethodResult& first = report.results.front();
   for (std::size_t b = 0; b < first.costs.size(); ++b) {
-    text += fmt::format("\nbatch {:<8}{:>10}{:>17}{:>7}", first.costs[b].batch, "ms a step", "least to most",
-                        "times");
+    std::vector<std::string> titles = {fmt::format("batch {}", first.costs[b].batch), "ms a step",
+                                       "least to most", "times"};
     for (int kind = 0; kind < memory_kinds; ++kind)
-      text += fmt::format("{:>12}", name_of(static_cast<MemoryKind>(kind)));
-    text += fmt::format("{:>10}{:>7}\n", "MiB", "times");
+      titles.emplace_back(name_of(static_cast<MemoryKind>(kind)));
+    titles.insert(titles.end(), {"MiB", "times"});
+    TextTable table(std::move(titles));
+    table.align_right(1);
     for (const MethodResult& result : report.results) {
       const MethodCost& cost = result.costs[b];
-      text += fmt::format("{:<14}{:>10.1f}{:>17}{:>7.2f}", result.name, result.mean_seconds(cost) * 1e3,
-                          fmt::format("{:.0f} to {:.0f}", cost.least * 1e3, cost.most * 1e3),
-                          result.mean_seconds(cost) / first.mean_seconds(first.costs[b]));
-      for (const std::size_t bytes : cost.bytes) text += fmt::format("{:>12.1f}", mebibytes(bytes));
-      text += fmt::format(
-          "{:>10.1f}{:>7.2f}\n", mebibytes(cost.total_bytes()),
-          static_cast<double>(cost.total_bytes()) / static_cast<double>(first.costs[b].total_bytes()));
+      std::vector<std::string> row = {
+          result.name, fmt::format("{:.1f}", result.mean_seconds(cost) * 1e3),
+          fmt::format("{:.0f} to {:.0f}", cost.least * 1e3, cost.most * 1e3),
+          fmt::format("{:.2f}", result.mean_seconds(cost) / first.mean_seconds(first.costs[b]))};
+      for (const std::size_t bytes : cost.bytes) row.push_back(fmt::format("{:.1f}", mebibytes(bytes)));
+      row.push_back(fmt::format("{:.1f}", mebibytes(cost.total_bytes())));
+      row.push_back(fmt::format("{:.2f}", static_cast<double>(cost.total_bytes()) /
+                                              static_cast<double>(first.costs[b].total_bytes())));
+      table.add(std::move(row));
     }
+    text += "\n" + table.text();
   }
   return text;
 }

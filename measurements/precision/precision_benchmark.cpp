@@ -12,6 +12,7 @@
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
 #include "measurements/stepper.h"
+#include "reports/text/text_table.h"
 #include "training/logging/json.h"
 
 namespace comera {
@@ -184,15 +185,15 @@ std::string title(const LinearSize& size) {
 
 std::string percent(double error) { return fmt::format("{:.2g} %", 100 * error); }
 
-std::string row(const PrecisionResult& result) {
-  std::string weights;
-  for (const double error : result.weight_errors) weights += fmt::format("{:>10}", percent(error));
-  if (result.weight_errors.size() == 1) weights += fmt::format("{:>10}", "");
+std::vector<std::string> row(const PrecisionResult& result) {
   const auto ratio = [](double value) { return value > 0 ? fmt::format("{:.2f}", value) : "-"; };
-  return fmt::format("  {:<14}{:>10}{:>10}{}{:>12.3f}{:>13.3f}{:>9}{:>9}\n",
-                     fmt::format("{}{}", result.precision, result.emulated ? " *" : ""),
-                     percent(result.y_error), percent(result.dx_error), weights, result.forward_ms,
-                     result.backward_ms, ratio(result.against_fp32), ratio(result.against_bf16));
+  std::vector<std::string> cells = {fmt::format("{}{}", result.precision, result.emulated ? " *" : ""),
+                                    percent(result.y_error), percent(result.dx_error)};
+  for (const double error : result.weight_errors) cells.push_back(percent(error));
+  cells.insert(cells.end(),
+               {fmt::format("{:.3f}", result.forward_ms), fmt::format("{:.3f}", result.backward_ms),
+                ratio(result.against_fp32), ratio(result.against_bf16)});
+  return cells;
 }
 
 std::string heading(const Processor& processor, int repeats) {
@@ -210,11 +211,16 @@ std::string heading(const Processor& processor, int repeats) {
 }
 
 std::string table(const LinearSize& size, const std::vector<PrecisionResult>& results) {
-  std::string text = fmt::format("\n{}\n  {:<14}{:>10}{:>10}{:>10}{:>10}{:>12}{:>13}{:>9}{:>9}\n",
-                                 title(size), "", "y", "dx", size.rank == 0 ? "dW" : "dA",
-                                 size.rank == 0 ? "" : "dB", "forward ms", "backward ms", "x fp32", "x bf16");
-  for (const PrecisionResult& result : results) text += row(result);
-  return text;
+  std::vector<std::string> titles = {"", "y", "dx"};
+  if (size.rank == 0)
+    titles.emplace_back("dW");
+  else
+    titles.insert(titles.end(), {"dA", "dB"});
+  titles.insert(titles.end(), {"forward ms", "backward ms", "x fp32", "x bf16"});
+  TextTable table(std::move(titles));
+  table.align_right(1);
+  for (const PrecisionResult& result : results) table.add(row(result));
+  return fmt::format("\n{}\n{}", title(size), table.text());
 }
 
 std::string notes(const PrecisionReport& report) {

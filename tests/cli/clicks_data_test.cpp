@@ -123,7 +123,7 @@ TEST_F(ClicksData, HashesIntoTablesOfAGivenHeight) {
           "--heights has 2 numbers; a log of criteo has 26 tables: give one number, or one per table");
   refuses("$D/log --output $D/x --heights 0", 2, "0 is not a whole number above 0");
   refuses("$D/log --output $D/x --heights 3000000000", 2, "3000000000 is more than 2147483647");
-  refuses("$D/log --output $D/x --heights 5 --threshold 3", 2, "excludes");
+  refuses("$D/log --output $D/x --heights 5 --threshold 3", 2, "cannot be given together");
   EXPECT_FALSE(fs::exists(folder_ / "x"));
 }
 
@@ -145,14 +145,14 @@ TEST_F(ClicksData, WhatIsWrongIsOneSentence) {
   folder_.write("unlabelled", criteo_rows(0, 1).substr(2));
   folder_.write("words", "words\n");
   folder_.write("damaged.gz", data::gzip(criteo_rows(0, 5000)).substr(0, 5000));
-  refuses("--output $D/x", 2, "logs is required");
-  refuses("$D/log", 2, "--output is required");
+  refuses("--output $D/x", 2, "the argument LOGS is missing");
+  refuses("$D/log", 2, "--output is missing: give --output DIR");
   refuses("$D/log --ouput $D/x", 2, "--ouput is not an option of clicks data; did you mean --output?");
-  refuses("$D/log $D/none --output $D/x", 1, "none: no such file");
+  refuses("$D/log $D/none --output $D/x", 2, "none: no such file");
   refuses("$D --output $D/x", 2, "is a folder; name the logs in it");
   refuses("/dev/null --output $D/x", 2, "is not a regular file");
   refuses("$D/words --output $D/x", 2, "its first row has neither tabs nor commas");
-  refuses("$D/log --format kaggle --output $D/x", 2, "kaggle not in {criteo,avazu}");
+  refuses("$D/log --format kaggle --output $D/x", 2, "'kaggle' is not a choice; give criteo, avazu");
   refuses("$D/log --format avazu --output $D/x", 1,
           "has 24): is it a log in the format of avazu, with commas between its fields?");
   refuses("$D/log $D/unlabelled --output $D/x", 1, "without its label");
@@ -164,7 +164,7 @@ TEST_F(ClicksData, WhatIsWrongIsOneSentence) {
   EXPECT_FALSE(fs::exists(folder_ / "x"));
   const Ended none = shell("\"$C\" clicks");
   EXPECT_EQ(none.code, 2);
-  EXPECT_EQ(none.errors, "comera: error: a command is required; see --help\n");
+  EXPECT_EQ(none.errors, "comera: error: a command is required; see comera clicks --help\n");
   EXPECT_THAT(shell("\"$C\" clicks dat").errors, HasSubstr("did you mean 'data'?"));
   EXPECT_THAT(shell("\"$C\" clicks data --help").output, HasSubstr("Examples:"));
 }

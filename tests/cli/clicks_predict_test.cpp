@@ -189,15 +189,15 @@ TEST_F(ClicksPredict, WhatIsWrongIsOneSentence) {
   folder_.write("empty", "");
   folder_.write("words", "words\n");
   test::write_ranked(folder_ / "encoder.h5", {});
-  refuses("predict $D/run", 2, HasSubstr("logs is required"));
-  refuses("predict $D/run $D/log $D/none", 1, HasSubstr("none: no such file"));
+  refuses("predict $D/run", 2, HasSubstr("the argument LOGS is missing: give"));
+  refuses("predict $D/run $D/log $D/none", 2, HasSubstr("none: no such file"));
   refuses("predict $D/run $D", 2, HasSubstr("is a folder; name the logs in it"));
   refuses("predict $D/none $D/log", 2, HasSubstr("none: no such checkpoint or run's folder"));
   refuses("predict $D/encoder.h5 $D/log", 2,
           HasSubstr("encoder.h5: holds an encoder; use comera eval, predict or embed"));
   refuses("predict $D/run $D/log --encoding $D/other/encoding.h5", 1,
           AllOf(HasSubstr("other/encoding.h5: is not the encoding of "), HasSubstr("best.h5")));
-  refuses("predict $D/run $D/log --encoding $D/none", 1, HasSubstr("none"));
+  refuses("predict $D/run $D/log --encoding $D/none", 2, HasSubstr("none"));
   refuses("predict $D/run $D/log --encoding $D/run/best.h5", 1, HasSubstr("is not a click encoding"));
   refuses("predict $D/run $D/log $D/avazu --output $D/x.jsonl", 1,
           AllOf(HasSubstr("avazu: "), HasSubstr("is it a log in the format of criteo, ")));

@@ -122,6 +122,8 @@ TEST_F(CorpusFaults, NamedTablesThatDoNotFitAreRefused) {
   expect_refusal(refusal(write("c.jsonl", "{\"x\": 1}\n"), "code"), 1, "missing field: 1");
   expect_refusal(refusal(write("d.csv", "code\n\"open\n"), "code"), 1, "a quoted field does not end");
   expect_refusal(refusal(at("none.tsv"), "code"), 2, "none.tsv: no such file or folder");
+  expect_refusal(refusal(write("e.tsv.gz", ""), "code"), 1, "e.tsv.gz: no column 'code'; the file is empty");
+  expect_refusal(refusal(write("e.jsonl.gz", ""), "code"), 1, "it has no files, or only empty ones");
   expect_refusal(refusal(table, "sentence1,"), 2, "a column of a table needs a name");
   expect_refusal(
       run({"data", "--input", table, "--no-header", "--tokenizer", model, "--output", at("shards")}), 2,

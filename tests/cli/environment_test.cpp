@@ -97,7 +97,7 @@ TEST_F(ProcessEnvironment, OnlyAFileIsARecipe) {
     refused(pipe, "a pipe, as <(...) makes one");
     refused(folder_.path(), "is a directory");
     refused(folder_ / "large.toml", "has 1073741824 bytes");
-    refused(folder_ / "none.toml", "No such file or directory");
+    refused(folder_ / "none.toml", "none.toml: no such file; expected a recipe");
     refused(folder_ / std::string(300, 'n'), "File name too long");
   }
 }

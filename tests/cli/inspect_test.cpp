@@ -109,7 +109,7 @@ TEST_F(Inspect, WhatDoesNotGoTogetherIsRefused) {
   EXPECT_THAT(refusal({at("run"), "--plot", at("p.svg"), "--plan"}), HasSubstr("--plan does not go with"));
   EXPECT_THAT(refusal({at("run"), at("run"), "--plot", at("p.svg")}), HasSubstr("--plot draws one run"));
   EXPECT_THAT(refusal({a, b, a}), HasSubstr("--help"));
-  EXPECT_THAT(refusal({}), HasSubstr("subject"));
+  EXPECT_THAT(refusal({}), HasSubstr("the argument SUBJECT is missing"));
 }
 
 TEST_F(Inspect, LayersThatACheckpointLacksAreNotShown) {

@@ -132,14 +132,45 @@ TEST(Program, WordsInBracketsAreNoLists) {
   EXPECT_EQ(run({"bench", "precision", "--threads=[1]"}).err,
             "comera: error: --threads: [1] is not a whole number from 0 on; see --help\n");
   EXPECT_EQ(run({"inspect", "x", "--ranks=[1]"}).err,
-            "comera: error: Could not convert: --ranks = [1]; see --help\n");
+            "comera: error: --ranks: [1] is not a number; see --help\n");
 }
 
 TEST(Program, ChoicesAreNamedInPlainWords) {
   const Outcome outcome = run({"tokenizer", "--input", "x", "--output", "y", "--model", "foo"});
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_EQ(outcome.err, "comera: error: --model: foo not in {bpe,unigram}; see --help\n");
+  EXPECT_EQ(outcome.err, "comera: error: --model: 'foo' is not a choice; give bpe, unigram; see --help\n");
   EXPECT_THAT(run({"tokenizer", "--help"}).out, HasSubstr("--model {bpe,unigram} "));
+}
+
+TEST(Program, WhatIsMissingIsNamedWithWhatToGive) {
+  const auto error = [](const std::vector<std::string>& words) {
+    const Outcome outcome = run(words);
+    EXPECT_EQ(outcome.code, 2);
+    return outcome.err;
+  };
+  EXPECT_THAT(error({"pretrain"}),
+              testing::AllOf(HasSubstr("the argument RECIPE is missing: give a TOML file or the name of a "
+                                       "built-in recipe ("),
+                             HasSubstr("quickstart")));
+  EXPECT_EQ(error({"eval"}),
+            "comera: error: the argument MODEL is missing: give a checkpoint, or a run's folder (its best "
+            "model, else its newest); see comera eval --help\n");
+  EXPECT_EQ(error({"data", "--input", "x", "--tokenizer", "y"}),
+            "comera: error: --output is missing: give --output DIR; see comera data --help\n");
+}
+
+TEST(Program, OptionsThatNeedOrForbidOthersAreExplained) {
+  EXPECT_EQ(run({"pretrain", "quickstart", "--held-out", "0.1"}).err,
+            "comera: error: --held-out has an effect only with --input; give both or neither\n");
+  const std::string both = run({"pretrain", "quickstart", "--input", "x", "--data", "y"}).err;
+  EXPECT_THAT(both, HasSubstr(" cannot be given together; omit one of them\n"));
+  EXPECT_THAT(both, testing::AllOf(HasSubstr("--input"), HasSubstr("--data")));
+  EXPECT_EQ(run({"pairs", "--input", "x", "--output", "y", "--held-out", "2"}).err,
+            "comera: error: --held-out: 2 is not a number from 0.001 to 0.9; see --help\n");
+  EXPECT_EQ(run({"pairs", "--input", "x", "--output", "y", "--copies", "1.5"}).err,
+            "comera: error: --copies: 1.5 is not a whole number from 1 to 1000; see --help\n");
+  EXPECT_EQ(run({"pretrain", "quickstart", "--output"}).err,
+            "comera: error: --output needs a value; see --help\n");
 }
 
 TEST(Program, FailuresAreOneSentence) {

@@ -57,6 +57,47 @@ TEST(Pooler, OfAnEncoderIsWhatAClassifierBeginsWith) {
   EXPECT_EQ(pooler_of(copy.path() / "trains.h5"), transposed(pooler));
 }
 
+TEST(Pooler, IsExportedAgain) {
+  const Copy copy("bert_mlm");
+  copy.change_weights([](Weights& weights) {
+    std::vector<double> values(64);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = 0.25 * static_cast<double>(i);
+    weights["bert.pooler.dense.weight"] = {{8, 8}, values};
+    weights["bert.pooler.dense.bias"] = {{8}, std::vector<double>(8, 0.5)};
+  });
+  copy.import();
+  const LoadedModel loaded(copy.path() / "out.h5", {}, {}, "cpu");
+  const Exported exported = export_model(loaded, {}, copy.path() / "again", {});
+  EXPECT_TRUE(exported.has_pooler);
+  EXPECT_FALSE(exported.loses_pooler);
+  const SafetensorsReader before(copy.path()), after(copy.path() / "again");
+  for (const char* name : {"bert.pooler.dense.weight", "bert.pooler.dense.bias"}) {
+    EXPECT_EQ(after.shape(name), before.shape(name));
+    EXPECT_EQ(after.read(name), before.read(name));
+  }
+}
+
+// A form without a place for it: the export says that it is lost.
+TEST(Pooler, ThatAFormHasNoPlaceForIsSaid) {
+  const Copy copy("bert_mlm");
+  copy.change_weights([](Weights& weights) {
+    weights["bert.pooler.dense.weight"] = {{8, 8}, std::vector<double>(64, 0.25)};
+    weights["bert.pooler.dense.bias"] = {{8}, std::vector<double>(8, 0.5)};
+  });
+  copy.import();
+  const CheckpointReader dense(copy.path() / "out.h5");
+  const Recipe recipe = dense_compaction_recipe(
+      dense, {},
+      {"tensorized.attention.input_modes=[2,4]", "tensorized.attention.output_modes=[4,2]",
+       "tensorized.attention.ranks=[2,8,2]"});
+  compact_dense(dense, recipe, {.error = 0}, copy.path() / "trains.h5");
+  const LoadedModel loaded(copy.path() / "trains.h5", {}, {}, "cpu");
+  EXPECT_TRUE(export_model(loaded, {}, copy.path() / "dense", {}).has_pooler);
+  const Exported exported = export_model(loaded, {}, copy.path() / "again", {.tensor_trains = true});
+  EXPECT_TRUE(exported.loses_pooler);
+  EXPECT_FALSE(exported.has_pooler);
+}
+
 TEST(Pooler, OfAMaskedLanguageModelIsKeptToo) {
   const Copy copy("bert_mlm");
   copy.change_weights([](Weights& weights) {

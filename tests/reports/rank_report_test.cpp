@@ -30,6 +30,25 @@ class RankReport : public testing::Test {
     return *std::ranges::find(state.layers, name, &ReportedLayer::name);
   }
   // The whole line that begins so.
+  // A table that is wider than the terminal has several lines for a row: here they are one.
+  static std::string unfolded(const std::string& text) {
+    std::string out;
+    for (std::size_t at = 0; at < text.size(); ++at) {
+      if (text.compare(at, 5, "\n    ") != 0) {
+        out += text[at];
+        continue;
+      }
+      out += "  ";
+      at = text.find_first_not_of(' ', at + 1) - 1;
+    }
+    return out;
+  }
+  static std::string unfolded_rank_report(const CheckpointRanks& state) {
+    return unfolded(rank_report(state));
+  }
+  static std::string unfolded_rank_comparison(const CheckpointRanks& a, const CheckpointRanks& b) {
+    return unfolded(rank_comparison(a, b));
+  }
   static std::string line(const std::string& text, const std::string& begin) {
     const std::size_t at = ("\n" + text).find("\n" + begin);
     EXPECT_NE(at, std::string::npos) << begin << " in\n" << text;
@@ -89,7 +108,7 @@ TEST_F(RankReport, SaysWhatACompactionLeaves) {
 TEST_F(RankReport, ShowsEveryStageAndNow) {
   LayerRanks early = start_ranks();
   early["encoder.0.attention.query"] = {7, 12, 8};
-  const std::string report = rank_report(state_of(
+  const std::string report = unfolded_rank_report(state_of(
       {.overrides = {},
        .dead = some_dead(),
        .history = {.initial_size = start_size, .stages = {{"start", start_ranks()}, {"first", early}}}}));
@@ -109,7 +128,7 @@ TEST_F(RankReport, ShowsNowOnlyIfItDiffers) {
   LayerRanks early = start_ranks();
   early["encoder.0.attention.query"] = {5, 10, 8};
   early["encoder.1.attention.key"] = {8, 0, 8};
-  const std::string report = rank_report(state_of(
+  const std::string report = unfolded_rank_report(state_of(
       {.overrides = {},
        .dead = some_dead(),
        .history = {.initial_size = start_size, .stages = {{"start", start_ranks()}, {"first", early}}}}));
@@ -120,7 +139,7 @@ TEST_F(RankReport, ShowsNowOnlyIfItDiffers) {
 TEST_F(RankReport, KnowsARemovedLayerByItsHistory) {
   LayerRanks early = start_ranks();
   early["encoder.1.attention.key"] = {8, 0, 8};
-  const std::string report = rank_report(state_of(
+  const std::string report = unfolded_rank_report(state_of(
       {.overrides = {},
        .gone = {"encoder.1.attention.key"},
        .history = {.initial_size = start_size, .stages = {{"start", start_ranks()}, {"first", early}}}}));
@@ -128,7 +147,7 @@ TEST_F(RankReport, KnowsARemovedLayerByItsHistory) {
 }
 
 TEST_F(RankReport, OfAnOlderFileBeginsWithWhatItHolds) {
-  const std::string report = rank_report(state_of({.overrides = {}, .dead = some_dead()}));
+  const std::string report = unfolded_rank_report(state_of({.overrides = {}, .dead = some_dead()}));
   EXPECT_THAT(report, HasSubstr("the file has no history of its ranks"));
   EXPECT_EQ(squeezed(line(report, "  attention.query")),
             "attention.query [8,8 | 8,8] 8,16,8 5,10,8 2,176 1,144 3.6");
@@ -151,7 +170,7 @@ TEST_F(RankReport, Totals) {
       state_of({.overrides = {},
                 .dead = some_dead(),
                 .history = {.initial_size = start_size, .stages = {{"start", start_ranks()}}}});
-  const std::string report = rank_report(state);
+  const std::string report = unfolded_rank_report(state);
   EXPECT_EQ(squeezed(line(report, "tensorized layers (S)")),
             "tensorized layers (S) 18,484 -> 15,276, S/S_init = 0.8264");
   // 8 · 64² + 100 · 64 = 39,168.
@@ -170,7 +189,7 @@ TEST_F(RankReport, Totals) {
 }
 
 TEST_F(RankReport, OfADenseModel) {
-  EXPECT_EQ(rank_report(state_of({.overrides = {"tensorized.enabled=false"}})),
+  EXPECT_EQ(unfolded_rank_report(state_of({.overrides = {"tensorized.enabled=false"}})),
             "every layer is dense: there are no ranks\n");
 }
 
@@ -204,7 +223,7 @@ TEST_F(RankReport, ForeignCoresAreRefused) {
 TEST_F(RankReport, TwoSideBySide) {
   const CheckpointRanks a = state_of({});
   const CheckpointRanks b = state_of({.overrides = {}, .dead = some_dead(), .step = 30}, "b.h5");
-  const std::string report = rank_comparison(a, b);
+  const std::string report = unfolded_rank_comparison(a, b);
   EXPECT_THAT(report, ContainsRegex("A: [^\n]*a.h5, step 12\nB: [^\n]*b.h5, step 30\n"));
   EXPECT_EQ(squeezed(line(report, "  attention.query")),
             "attention.query [8,8 | 8,8] 8,16,8 5,10,8 2,176 1,144 0.526");
@@ -221,22 +240,22 @@ TEST_F(RankReport, TwoSideBySide) {
 TEST_F(RankReport, TwoThatDifferInLayersAndModes) {
   const CheckpointRanks dense = state_of({.overrides = {"tensorized.enabled=false"}});
   const CheckpointRanks train = state_of({}, "b.h5");
-  EXPECT_EQ(squeezed(line(rank_comparison(dense, train), "  attention.query")),
+  EXPECT_EQ(squeezed(line(unfolded_rank_comparison(dense, train), "  attention.query")),
             "attention.query [8,8 | 8,8] dense 8,16,8 4,096 2,176 0.531");
   const CheckpointRanks deeper =
       state_of({.overrides = {"model.layers=3", "tensorized.attention.input_modes=[16,4]"}}, "c.h5");
-  const std::string report = rank_comparison(train, deeper);
+  const std::string report = unfolded_rank_comparison(train, deeper);
   EXPECT_THAT(report, HasSubstr("[8,8 | 8,8] / [16,4 | 8,8]"));
   EXPECT_EQ(squeezed(line(report, "encoder.2 ")), "encoder.2 0 6,912");
   EXPECT_THAT(report, ContainsRegex("\n  attention.key +\\[16,4 \\| 8,8\\] +- +8,16,8 +- +[0-9,]+\n"));
-  const std::string none = rank_comparison(dense, dense);
+  const std::string none = unfolded_rank_comparison(dense, dense);
   EXPECT_THAT(none, Not(HasSubstr("attention")));
   EXPECT_EQ(squeezed(line(none, "S/S_init")), "S/S_init - -");
 }
 
 // Whatever their number: a name and a sum for every block, and no line that is too long to read.
 TEST_F(RankReport, BlocksAreSeparate) {
-  const std::string report = rank_report(state_of({.overrides = {"model.layers=24"}}));
+  const std::string report = unfolded_rank_report(state_of({.overrides = {"model.layers=24"}}));
   EXPECT_EQ(squeezed(line(report, "encoder.23 ")), "encoder.23 8,704 8,704 1.9");
   EXPECT_EQ(std::ranges::count(report, '\n'), 1 + 1 + 24 * 5 + 10) << report;
 }

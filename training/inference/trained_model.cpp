@@ -61,16 +61,19 @@ Recipe for_length(Recipe recipe, std::int64_t length) {
 
 namespace {
 
-// Null if it is not there, or no longer when it is opened.
+// Null if it is not there, or no longer when it is opened. A run that replaces it meanwhile may take it away
+// and put another in its place between two looks.
 std::shared_ptr<const CheckpointReader> open_if_there(const std::filesystem::path& path) {
+  constexpr int most_tries = 20;
   std::error_code code;
-  if (!std::filesystem::exists(path, code)) return nullptr;
-  try {
-    return std::make_shared<const CheckpointReader>(path);
-  } catch (const Error&) {
-    if (std::filesystem::exists(path, code)) throw;
-    return nullptr;
+  for (int tries = 1; std::filesystem::exists(path, code); ++tries) {
+    try {
+      return std::make_shared<const CheckpointReader>(path);
+    } catch (const Error&) {
+      if (tries == most_tries) throw;
+    }
   }
+  return nullptr;
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <stop_token>
 
 #include "kernels/core/console.h"
+#include "kernels/core/grouped.h"
 
 namespace comera {
 
@@ -68,7 +69,7 @@ std::string progress_bar(const std::string& name, const ProgressState& state, in
     return text.substr(0, static_cast<std::size_t>(std::max(columns - 1, 0)));
   };
   if (state.total == 0) return cut(progress_line(name, state));
-  const std::string count = fmt::format(" {}/{}", state.done, state.total) + tail(state);
+  const std::string count = fmt::format(" {}/{}", grouped(state.done), grouped(state.total)) + tail(state);
   const int room = columns - 1 - static_cast<int>(name.size() + count.size()) - 3;
   const int width = std::clamp(room, 0, 20);
   std::string text = name;
@@ -85,7 +86,7 @@ std::string progress_bar(const std::string& name, const ProgressState& state, in
 
 std::string progress_line(const std::string& name, const ProgressState& state) {
   if (state.total == 0) return fmt::format("{}: {}", name, state.note);
-  return fmt::format("{}: step {} of {}", name, state.done, state.total) + tail(state);
+  return fmt::format("{}: step {} of {}", name, grouped(state.done), grouped(state.total)) + tail(state);
 }
 
 ProgressBar::ProgressBar(std::string name, std::int64_t total, std::int64_t done, std::FILE* out)

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "checkpoints/model_state.h"
+#include "kernels/core/grouped.h"
 #include "model/rank_sizes.h"
 #include "reports/model_report.h"
 #include "reports/number_text.h"
@@ -238,8 +239,8 @@ bool RankStages::compact(std::unique_ptr<StepEngine>& engine, const std::functio
   if (Float8State* float8 = engine->model().float8()) float8->restore(scales);
   adapt(*engine);
   if (gone_ > gone_before)
-    log_line(fmt::format("step {}: {} layers are removed, {} of them since the last compaction", state.step,
-                         gone_, gone_ - gone_before));
+    log_line(fmt::format("step {}: {} layers are removed, {} of them since the last compaction",
+                         grouped(state.step), gone_, gone_ - gone_before));
   return true;
 }
 

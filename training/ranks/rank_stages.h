@@ -59,7 +59,8 @@ class RankStages {
   void add_metrics(Json& metrics) const;
   // Whether the current model may be the best: once a phase compresses, the model must have reached that
   // phase's size.
-  bool target_reached() const { return size_target_ == 0 || state_.size_left <= size_target_; }
+  // Within half a percent: ranks are whole numbers, so most targets cannot be met exactly.
+  bool target_reached() const { return size_target_ == 0 || state_.size_left <= 1.005 * size_target_; }
 
   // ---- Rejecting disconnected networks: a model needs a path from its input to its output.
 

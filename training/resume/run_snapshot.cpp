@@ -5,6 +5,7 @@
 #include "checkpoints/float8_scales.h"
 #include "checkpoints/model_state.h"
 #include "kernels/backends/processors.h"
+#include "kernels/core/grouped.h"
 #include "kernels/core/version.h"
 #include "recipes/changes.h"
 #include "training/resume/checkpoint_recipe.h"
@@ -86,7 +87,8 @@ DataPlace read_snapshot(const std::filesystem::path& checkpoint, const RunParts&
     log_line(
         fmt::format("{} was computed with {}, this run computes with {}: it continues, but not bit-exactly",
                     file, set, own));
-  log_line(fmt::format("resuming from {}: step {} of {}", file, run.state.step, run.plan.total()));
+  log_line(fmt::format("resuming from {}: step {} of {}", file, grouped(run.state.step),
+                       grouped(run.plan.total())));
   log_changes(before, recipe, log_line);
   return {.position = {.epoch = reader.integer("/data", "epoch"),
                        .cursor = reader.integer("/data", "cursor"),

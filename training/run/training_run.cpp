@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "kernels/core/grouped.h"
 #include "training/resume/same_run.h"
 #include "training/run/phase.h"
 
@@ -52,7 +53,7 @@ std::string progress_note(const RunState& state, const Speed& speed, const char*
                                ? fmt::format("loss {:.4f}", state.window_loss / state.window_targets)
                                : "no loss yet";
   const std::string skipped = state.skipped == 0 ? "" : fmt::format(", {} skipped", state.skipped);
-  return fmt::format("{}, {:.0f} {}/s{}", loss, speed.units_per_second, unit, skipped);
+  return fmt::format("{}, {} {}/s{}", loss, grouped(std::llround(speed.units_per_second)), unit, skipped);
 }
 
 bool divides(std::int64_t interval, std::int64_t step) { return interval > 0 && step % interval == 0; }
@@ -231,7 +232,7 @@ std::optional<Evaluation> TrainingRun::evaluate(bool record) {
   if (!found || !record) return found;
   state_.evaluated_step = state_.step;
   write_metrics(state_.step, task.metrics(*found));
-  log_line(fmt::format("step {}: {}", state_.step, task.describe(*found)));
+  log_line(fmt::format("step {}: {}", grouped(state_.step), task.describe(*found)));
   const double done = static_cast<double>(state_.step) / static_cast<double>(plan_.total());
   if (const std::string advice = task.advice(*found, done); !advice.empty()) log_line(advice);
   take_best(*found);

@@ -9,6 +9,7 @@
 
 #include "data/tables/glue.h"
 #include "recipes/changes.h"
+#include "reports/text/text_table.h"
 #include "storage/durable_file.h"
 #include "storage/folder.h"
 #include "storage/seal.h"
@@ -155,8 +156,7 @@ std::optional<double> GlueTable::average() const {
 }
 
 std::string GlueTable::text() const {
-  std::string text =
-      fmt::format("{:<6} {:<38} {:<24} {}\n", "task", "metric", "%, mean ± deviation", "seeds, settings");
+  TextTable table({"task", "metric", "%, mean ± deviation", "seeds, settings"});
   for (const std::string& task : tasks()) {
     const std::vector<const GlueResult*> results = of_task(task);
     const std::vector<data::GlueNumber> numbers = data::glue_numbers(task);
@@ -167,12 +167,10 @@ std::string GlueTable::text() const {
       names.push_back(name_of(numbers[i]));
       values.push_back(percent(mean_and_deviation(of_seeds), results.size() > 1));
     }
-    // The sign ± has two bytes and one column.
-    const std::string value = fmt::format("{}", fmt::join(values, ", "));
-    const auto wide = std::ranges::count(value, '\xc2');
-    text += fmt::format("{:<6} {:<38} {:<{}} {}, {}\n", task, fmt::format("{}", fmt::join(names, ", ")),
-                        value, 24 + wide, results.size(), settings_of(*results.front()));
+    table.add({task, fmt::format("{}", fmt::join(names, ", ")), fmt::format("{}", fmt::join(values, ", ")),
+               fmt::format("{}, {}", results.size(), settings_of(*results.front()))});
   }
+  std::string text = table.text();
   if (const auto mean = average())
     text += fmt::format("average {:.1f} over {} tasks{}; a task with two scores counts with their mean\n",
                         100 * *mean, std::ranges::count_if(tasks(), data::counts_in_average),

@@ -216,9 +216,11 @@ std::string MaskedLanguageTask::advice(const Evaluation& e, double done) const {
   const bool stays = baselines.targets > 0 && e.loss >= baselines.unigram - plateau;
   if (done < 0.5 || !std::isfinite(e.loss) || !stays) return {};
   return fmt::format(
-      "after {:.0f} % of the steps the loss is not clearly below the unigram baseline and may stay there: "
-      "{}halve the learning rates, or find better ones with comera pretrain --find-rate",
-      100 * done,
+      "{}: {}halve the learning rates, or find better ones with comera pretrain --find-rate",
+      done < 1 ? fmt::format("after {:.0f} % of the steps the loss is not clearly below the unigram baseline "
+                             "and may stay there",
+                             std::floor(100 * done))
+               : "the run ended with a loss that is not clearly below the unigram baseline",
       learned_positions_
           ? "start again with model.positions = \"relative\", which passes that loss early, or "
           : "");

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/commands/commands.h"
+#include "cli/options/choice.h"
 #include "cli/options/number_checks.h"
 #include "cli/options/output_options.h"
 #include "data/clicks/click_encoding.h"
@@ -52,7 +53,7 @@ auto with_progress(const char* what, std::int64_t rows, Work&& work) {
 
 void check_logs(const ClickDataOptions& options) {
   for (const std::filesystem::path& log : options.logs) {
-    if (!storage::exists(log)) throw Error(fmt::format("{}: no such file", log.string()));
+    storage::refuse_missing(log, "file");
     if (std::filesystem::is_directory(log))
       throw UsageError(
           fmt::format("{}: is a folder; name the logs in it, in the order of time", log.string()));
@@ -174,7 +175,7 @@ void add_click_data_command(CLI::App& clicks) {
   command
       ->add_option("--format", options->format,
                    "Format of the logs: criteo separates fields by tabs, avazu by commas (default: detected)")
-      ->check(CLI::IsMember({"criteo", "avazu"}));
+      ->check(one_of({"criteo", "avazu"}));
   command->add_option("--output", options->output, "Write the shards and the encoding to this folder")
       ->required()
       ->type_name("DIR");
@@ -213,7 +214,8 @@ void add_click_data_command(CLI::App& clicks) {
       "Examples:\n"
       "  comera clicks data criteo/train.txt --output criteo-shards\n"
       "  comera clicks data day_0.gz day_1.gz day_2.gz --heights 1000000 --output days\n"
-      "  comera clicks data day_3.gz --encoding days/encoding.h5 --held-out 1 --output day-3");
+      "  comera clicks data day_3.gz --encoding days/encoding.h5 --held-out 1 \\\n"
+      "    --output day-3");
   command->callback([options] { make_click_data(*options); });
 }
 

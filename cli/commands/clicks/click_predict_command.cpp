@@ -158,7 +158,7 @@ class ClickPredictions {
 void predict_clicks(const ClickPredictOptions& options) {
   if (!options.output.path.empty()) output_format(options.output.path, {OutputFormat::jsonl});
   for (const std::filesystem::path& log : options.logs) {
-    if (!storage::exists(log)) throw Error(fmt::format("{}: no such file", log.string()));
+    storage::refuse_missing(log, "file");
     if (std::filesystem::is_directory(log))
       throw UsageError(fmt::format("{}: is a folder; name the logs in it", log.string()));
     if (!options.output.path.empty()) options.output.check(log);

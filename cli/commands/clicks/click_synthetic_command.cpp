@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "cli/commands/commands.h"
+#include "cli/options/choice.h"
 #include "cli/options/number_checks.h"
 #include "cli/options/output_options.h"
 #include "data/clicks/click_scores.h"
@@ -147,10 +148,10 @@ void add_click_synthetic_command(CLI::App& clicks) {
   command
       ->add_option("--exponent", options->clicks.exponent,
                    "Draw ids by Zipf's law with this exponent; 0: uniformly")
-      ->check(CLI::Range(0.0, 10.0))
+      ->check(number_between(0, 10))
       ->capture_default_str();
   command->add_option("--tables", options->rows_of_tables, "Structure of the known model's tables")
-      ->check(CLI::IsMember({"full_rank", "low_rank", "tensor_train"}))
+      ->check(one_of({"full_rank", "low_rank", "tensor_train"}))
       ->capture_default_str();
   command->add_option("--rank", options->clicks.rank, "Rank of low_rank and tensor_train tables")
       ->check(positive_number)

@@ -236,8 +236,8 @@ TEST(ShardSet, RefusesEmptyAndMixedFolders) {
   EXPECT_THAT(test::error_of([&] { ShardSet set(folder.path(), "train"); }),
               HasSubstr("has no train shards"));
   EXPECT_THAT(test::error_of([&] { ShardSet set(folder / "none", "train"); }),
-              HasSubstr("could not list the folder: No such file or directory; folders of shards are written "
-                        "by 'comera data'"));
+              HasSubstr("no such folder of shards; write them "
+                        "with 'comera data'"));
   test::TemporaryFolder other;
   ShardInfo info = small_info();
   info.tokenizer_hash = "def";

@@ -55,6 +55,26 @@ TEST(TokenizerSettings, ComeFromTheConfiguration) {
   }
 }
 
+// The file and the key that each added token is from.
+TEST(TokenizerSettings, AddedTokensNameTheirFileAndKey) {
+  const auto source = [](const Folder& folder) {
+    const Tokenizer tokenizer = folder.open();
+    for (const TokenizerSetting& setting : tokenizer.settings())
+      if (setting.name == "added tokens") return setting.value + " of " + setting.source;
+    return std::string();
+  };
+  const Folder folder;
+  folder.write("vocab.txt", pieces());
+  folder.config({{"tokenizer_class", "BertTokenizer"}});
+  EXPECT_EQ(source(folder), "") << "special tokens that are pieces are not added";
+  folder.write("added_tokens.json", R"({"<new>": 13})");
+  EXPECT_EQ(source(folder), "1 of added_tokens.json");
+  folder.config({{"tokenizer_class", "BertTokenizer"},
+                 {"added_tokens_decoder", {{"13", {{"content", "<new>"}}}}},
+                 {"additional_special_tokens", {"<more>"}}});
+  EXPECT_EQ(source(folder), "2 of tokenizer_config.json: added_tokens_decoder, additional_special_tokens");
+}
+
 // transformers puts BertTokenizer's settings in the place of tokenizer.json's, but not
 // PreTrainedTokenizerFast's.
 TEST(TokenizerSettings, OfAClassComeBeforeThoseOfTokenizerJson) {

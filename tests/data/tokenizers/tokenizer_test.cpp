@@ -129,7 +129,7 @@ TEST(Tokenizer, AForeignFileIsRefusedByName) {
   EXPECT_THAT(test::error_of([&] { Tokenizer::load(path); }),
               HasSubstr("foreign.model: is not a SentencePiece model"));
   EXPECT_THAT(test::error_of([&] { Tokenizer::load(folder / "none.model"); }),
-              HasSubstr("none.model: could not be opened: No such file"));
+              HasSubstr("none.model: no such file; expected a tokenizer"));
   EXPECT_THAT(test::error_of([&] { Tokenizer::load(folder.path()); }),
               HasSubstr("has no tokenizer: neither tokenizer.json nor vocab.txt"));
 }

@@ -67,7 +67,7 @@ TEST(Progress, PlainLinesWhereThereIsNoTerminal) {
   std::fclose(file);
   const std::string text = test::read_text(folder / "out");
   EXPECT_EQ(std::ranges::count(text, '\n'), 3) << text;  // the first, the last, and "saved"
-  EXPECT_THAT(text, testing::HasSubstr("step 1000 of 1000"));
+  EXPECT_THAT(text, testing::HasSubstr("step 1,000 of 1,000"));
   EXPECT_THAT(text, testing::EndsWith("\nsaved\n"));
   EXPECT_EQ(text.find('\r'), text.npos);
   EXPECT_EQ(text.find('\033'), text.npos);

@@ -82,6 +82,10 @@ TEST_F(ReportCommand, SaysWhatIsMissing) {
   fs::create_directory(in("empty"));
   expect(run_program({"report", in("empty"), "--output", in("t.html")}), 2, {"is not a run of comera"});
   expect(run_program({"report", in("run")}), 2, {"--output report.html, --tensorboard DIR"});
+  for (const char* name : {"r.pdf", "r"})
+    expect(run_program({"report", in("run"), "--output", in(name)}), 2,
+           {name, "the report is an HTML page; give it a name in .html"});
+  EXPECT_FALSE(fs::exists(in("r.pdf")));
   EXPECT_FALSE(fs::exists(in("t.html")));
 }
 

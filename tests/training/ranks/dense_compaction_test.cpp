@@ -430,7 +430,7 @@ TEST_F(CompactCommand, DamagedAndForeignFiles) {
          {"damaged.h5", "truncated"});
   expect(compact_with({"--from-dense", (corpus() / "train-00000.h5").string(), "--output", output()}), 1,
          {"not a checkpoint"});
-  expect(compact_with({"--from-dense", (folder() / "absent.h5").string(), "--output", output()}), 1,
+  expect(compact_with({"--from-dense", (folder() / "absent.h5").string(), "--output", output()}), 2,
          {"absent.h5"});
   EXPECT_FALSE(fs::exists(output()));
 }

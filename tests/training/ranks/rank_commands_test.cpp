@@ -230,7 +230,7 @@ TEST_F(RankCommands, WrongUsesOfCompact) {
   refuses(with({"--set", "tensorized.plan=dense"}), 2, {"--set", "--from-dense"});
   refuses({"compact", some}, 2, {"--output"});
   refuses({"compact", some, "--output", some}, 2, {"is the checkpoint itself"});
-  refuses({"compact", (folder() / "absent.h5").string(), "--output", out}, 1, {"absent.h5"});
+  refuses({"compact", (folder() / "absent.h5").string(), "--output", out}, 2, {"absent.h5: no such file"});
   EXPECT_FALSE(fs::exists(output()));
   compact(some);
   refuses(with({}), 2, {out, "--overwrite"});

@@ -96,6 +96,27 @@ TEST_F(RankStagesTest, TheSizeThatIsDueFallsFromStepToStep) {
   EXPECT_FALSE(open(stages, engine, 2, 40)) << "it continues";
 }
 
+// Ranks are whole numbers: half a percent above the target is no miss.
+TEST_F(RankStagesTest, ATargetIsReachedWithinHalfAPercent) {
+  RankStages stages(recipe_, form());
+  StepEngine& engine = make_engine();
+  ASSERT_TRUE(stages.begin(engine.model(), {}));
+  ASSERT_TRUE(open(stages, engine, 2));
+  RunState state;
+  state.phase = 2;
+  for (const auto& [left, reached] : {std::pair{0.5004, true}, {0.5024, true}, {0.503, false}}) {
+    RankState ranks = engine.ranks()->state();
+    ranks.size_left = left;
+    engine.ranks()->set_state(ranks);
+    stages.end_step(engine);
+    EXPECT_EQ(stages.target_reached(), reached) << left;
+    said_.clear();
+    stages.close(state, [this](const std::string& line) { said_.push_back(line); });
+    ASSERT_EQ(said_.size(), 1U);
+    EXPECT_THAT(said_[0], HasSubstr(reached ? "; its target was 0.5000" : "above its target 0.5000"));
+  }
+}
+
 TEST_F(RankStagesTest, ATargetOutOfReachIsRefusedBeforeAnythingIsTrained) {
   recipe_.phases[2].adaptation->target_ratio = 1e-6;
   StepEngine& engine = make_engine();

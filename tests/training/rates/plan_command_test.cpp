@@ -65,7 +65,7 @@ TEST_F(PlanCommand, RefusesWhatCannotBe) {
   expect(run_program(plan({"--output", at("taken.toml")})), 2, {"taken.toml: already exists", "--overwrite"});
   EXPECT_EQ(read_text(at("taken.toml")), "mine");
   expect(run_program(plan({"--set", "data.tokenizer=''"})), 2, {"--tokenizer"});
-  expect(run_program(plan({"--data", at("nothing")})), 1, {"nothing"});
+  expect(run_program(plan({"--data", at("nothing")})), 2, {"nothing"});
   // Said before the measurements, not after them.
   expect(run_program(plan({"--output", "/dev/null/mine.toml"})), 1, {"/dev/null"});
   expect(run_program(plan({"--data", corpus(), "--data", corpus()})), 2, {"both end in", "rename one"});

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <fstream>
+#include <thread>
 
 #include "tests/recipes/ranked_checkpoint.h"
 #include "tests/training/finetune_fixture.h"
@@ -43,6 +44,22 @@ TEST_F(CarriedTokenizer, CanBeReadAlthoughTheCheckpointHasAnotherNameByNow) {
             all_of(folder() / "run/tokenizer.model"));
   EXPECT_THAT([&] { static_cast<void>(find_trained_model(model)); },
               testing::ThrowsMessage<UsageError>(testing::HasSubstr("no such checkpoint")));
+}
+
+// A run renames its best model and deletes old checkpoints between a reader's listing and its opening.
+TEST_F(CarriedTokenizer, IsFoundWhileTheRunRenamesAndDeletesCheckpoints) {
+  const fs::path model = alone(), run = folder() / "run", best = run / "best.h5";
+  if (!fs::exists(best)) fs::copy_file(model, best);
+  std::jthread saving([&](const std::stop_token& stop) {
+    for (int step = 13; !stop.stop_requested(); ++step) {
+      const fs::path newest = run / "checkpoints" / fmt::format("step-{:08}.h5", step);
+      fs::create_hard_link(model, newest);
+      fs::rename(best, run / "best-phase-0.h5");
+      fs::remove(newest);
+      fs::rename(run / "best-phase-0.h5", best);
+    }
+  });
+  for (int tries = 0; tries < 60; ++tries) EXPECT_FALSE(find_trained_model(run).recipe.empty());
 }
 
 TEST_F(CarriedTokenizer, IsEnoughForEveryCommand) {

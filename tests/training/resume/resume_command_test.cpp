@@ -108,7 +108,7 @@ TEST_F(ResumeCommand, WhatIsNoRunIsRefused) {
   expect(resume(run, {"--set", "run.treads=1"}), 2, {"run.treads"});
   expect(resume(run, {"--set", "run.output=elsewhere"}), 2,
          {"--set run.output: the run stays in its folder"});
-  expect(resume(run, {"--set", "data.tokenizer=/nowhere/tokenizer.model"}), 1, {"/nowhere/tokenizer.model"});
+  expect(resume(run, {"--set", "data.tokenizer=/nowhere/tokenizer.model"}), 2, {"/nowhere/tokenizer.model"});
   // A recipe that somebody has changed is not passed over.
   std::ofstream(run / "recipe.toml", std::ios::app) << "[[phase\n";
   expect(resume(run), 2, {"recipe.toml"});

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <fstream>
+#include <sstream>
 
 #include "tests/support/temporary_folder.h"
 #include "tests/training/training_fixture.h"
@@ -59,12 +60,46 @@ TEST_F(Input, DataThatWereMadeAreTakenAgain) {
   const auto made = fs::last_write_time(run() / "data/shards/train-00000.h5");
   expect(run_program(command()), 2, {"already holds a run"});
   expect(run_program(command({"--resume", "auto", "--languages", "python"})), 2,
-         {"run/data: was made from another input", "omit --input"});
+         {"run/data: was made from another input", "continue its run with comera resume "});
   const ProgramResult resumed = run_program(command({"--resume", "auto"}));
   EXPECT_EQ(resumed.code, 0) << resumed.output;
   EXPECT_THAT(resumed.output, AllOf(HasSubstr("using the data made before in"), HasSubstr("held-out loss"),
                                     Not(HasSubstr("if started now"))));
   EXPECT_EQ(fs::last_write_time(run() / "data/shards/train-00000.h5"), made);
+}
+
+// Nobody is told to resume a run that has not begun.
+TEST_F(Input, DataOfNoRunAreToBeRemoved) {
+  ASSERT_EQ(run_program(command({"--stop-after", "4"})).code, 0);
+  for (const fs::directory_entry& entry : fs::directory_iterator(run()))
+    if (entry.path().filename() != "data") fs::remove_all(entry.path());
+  const ProgramResult other = run_program(command({"--languages", "python"}));
+  expect(other, 2, {"run/data: was made from another input", "remove this folder to make the data again"});
+  EXPECT_THAT(other.output, Not(HasSubstr("resume")));
+}
+
+TEST_F(Input, ADeviceThatIsNotThereIsRefusedBeforeDataAreMade) {
+  expect(run_program(command({"--device", "cuda:63"})), 2, {"cuda:63"});
+  EXPECT_FALSE(fs::exists(run()));
+}
+
+// Lines of what a run prints about itself: a terminal of 80 columns shows tables as they are.
+TEST_F(Input, TablesFitATerminal) {
+  const ProgramResult result = run_program(command());
+  ASSERT_EQ(result.code, 0) << result.output;
+  std::istringstream lines(result.output);
+  int tables = 0;
+  for (std::string line; std::getline(lines, line);) {
+    for (const char* part :
+         {"phase  ", "short  ", "long  ", "memory, MiB", "held-out loss  ", "masked accuracy  ",
+          "baselines  ", "peak memory  ", "speed  ", "parameters  "}) {
+      if (!line.starts_with(part)) continue;
+      EXPECT_LE(line.size(), 80U) << line;
+      ++tables;
+    }
+  }
+  EXPECT_GE(tables, 10) << result.output;
+  EXPECT_THAT(result.output, testing::ContainsRegex("parameters       [0-9]+,[0-9][0-9][0-9] against"));
 }
 
 TEST_F(Input, MovesWithTheRun) {
@@ -125,8 +160,8 @@ TEST_F(Input, ATrialWritesNothing) {
   EXPECT_FALSE(fs::exists(run()));
   expect(run_program({"pretrain", write_recipe().string(), "--dry-run", "--set", "data.train=\"\""}), 2,
          {"data.train is empty"});
-  expect(run_program({"pretrain", write_recipe().string(), "--dry-run", "--set", "data.train=gone"}), 1,
-         {"gone"});
+  expect(run_program({"pretrain", write_recipe().string(), "--dry-run", "--set", "data.train=gone"}), 2,
+         {"gone: no such folder of shards"});
 }
 
 // What the run would refuse, the trial refuses.
