@@ -41,6 +41,8 @@ class Communicator {
   virtual void begin_sum(const Tensor& values, const Stream& stream) = 0;
   // Maxima of uint32; also of non-negative floats, where NaN is larger than everything.
   virtual void begin_max(const Tensor& words, const Stream& stream) = 0;
+  // Begins all that begin_all() begins on this stream as one group: NCCL launches it at once.
+  virtual void together(const Stream& /*stream*/, const std::function<void()>& begin_all) { begin_all(); }
   virtual void finish(const Stream& stream) = 0;
   // Waits until all work on the stream is done. Ends the job if a sum on it can never complete, where waiting
   // for the device alone would never return.
