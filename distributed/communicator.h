@@ -84,6 +84,11 @@ Communicator& one_process();
 std::unique_ptr<Communicator> join_job();
 bool has_mpi();
 
+// Called by all processes when each has tried to record work with sums in it: `fault` is why this one could
+// not, or empty. NCCL needs all of them to launch the recording, or none. Error on every process, with the
+// number of one that could not, if others could.
+void require_same_recording(Communicator& communicator, const std::string& fault);
+
 // Runs the call on process 0 only and returns its result on every process. An Error or UsageError thrown
 // there is thrown on every process.
 std::string on_first(Communicator& communicator, const std::function<std::string()>& call);

@@ -123,6 +123,8 @@ void StepEngine::set_micro_batches(const PackLayout& micro_batches) {
   if (!optimizer_) return;
   micro_ = graph([this] { micro_batch_->run(step(*context_, true), true); });
   last_ = graph([this] { run_last_micro_batch(); });
+  // Only this graph has sums in it: a process may run the others without recording them.
+  last_.agree_by([this](const std::string& fault) { require_same_recording(*communicator_, fault); });
   apply_ = graph([this] { run_apply(*context_); });
   merge_ = graph([this] { model_.merge_adapters(*context_); });
 }
