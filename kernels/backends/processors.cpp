@@ -4,6 +4,7 @@
 
 #include "kernels/backends/backends.h"
 #include "kernels/core/check.h"
+#include "kernels/core/console.h"
 #include "kernels/core/device_name.h"
 
 namespace comera {
@@ -12,6 +13,14 @@ namespace {
 
 bool computes_in(const Backend& backend, DType compute) {
   return backend.support(OperationId::MatrixProduct, compute) != Backend::Support::missing;
+}
+
+// Said once, since a command may ask several times.
+Processor cpu_instead(const std::string& why) {
+  static std::string said;
+  if (!why.empty() && why != said) log_info("note: this runs on the CPU: {}\n", why);
+  if (!why.empty()) said = why;
+  return cpu_processor();
 }
 
 }  // namespace
@@ -39,15 +48,36 @@ bool multiplies(const Processor& processor, OperandKind operands) {
          cuda_multiplies_float8(device.index);
 }
 
+GpuReport report_gpus() {
+  return {.count = cuda_device_count(),
+          .why_none = why_no_cuda_device(),
+          .misses_one = misses_cuda_device(),
+          .why_unfit = why_cuda_device_is_unfit};
+}
+
 Processor find_processor(const std::string& name, DType compute, OperandKind operands) {
+  return find_processor(name, compute, operands, name == "cpu" ? GpuReport() : report_gpus());
+}
+
+Processor find_processor(const std::string& name, DType compute, OperandKind operands,
+                         const GpuReport& gpus) {
   if (!is_device_name(name))
     throw UsageError(fmt::format("there is no device \"{}\"; give {}", name, device_names));
   const bool automatic = name == "auto";
-  const int count = name == "cpu" ? 0 : cuda_device_count();
-  if (name == "cpu" || (automatic && count == 0)) return cpu_processor();  // the CPU supports all types
-  if (count == 0)
-    throw UsageError(
-        fmt::format("device \"{}\": {}; run on the CPU with device \"cpu\"", name, why_no_cuda_device()));
+  if (name == "cpu") return cpu_processor();  // it supports all types
+  if (automatic && gpus.count == 0) return cpu_instead(gpus.misses_one ? gpus.why_none : "");
+  const auto refuse = [&](const std::string& why) {
+    throw UsageError(fmt::format("device \"{}\": {}; run on the CPU with device \"cpu\"", name, why));
+  };
+  if (gpus.count == 0) refuse(gpus.why_none);
+  const int index = automatic ? 0 : device_named(name)->index;
+  if (index >= gpus.count)
+    throw UsageError(fmt::format("there is no device \"{}\": this machine has {} GPU{}, the first is cuda:0",
+                                 name, gpus.count, gpus.count == 1 ? "" : "s"));
+  if (const std::string why = gpus.why_unfit(index); !why.empty()) {
+    if (automatic) return cpu_instead(why);
+    refuse(why);
+  }
   const Backend& backend = backend_of(DeviceKind::cuda, operands);
   if (!computes_in(backend, compute)) {
     if (automatic) return cpu_processor();
@@ -56,10 +86,6 @@ Processor find_processor(const std::string& name, DType compute, OperandKind ope
                     "CPU with device \"cpu\"",
                     name, name_of(compute)));
   }
-  const int index = automatic ? 0 : device_named(name)->index;
-  if (index >= count)
-    throw UsageError(fmt::format("there is no device \"{}\": this machine has {} GPU{}, the first is cuda:0",
-                                 name, count, count == 1 ? "" : "s"));
   const Processor processor{backend, allocator_of({DeviceKind::cuda, index})};
   if (!multiplies(processor, operands))
     throw UsageError(fmt::format(
