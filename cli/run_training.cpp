@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "cli/options/arguments.h"
+#include "cli/precision_note.h"
 #include "kernels/backends/processors.h"
 #include "kernels/core/console.h"
 #include "reports/number_text.h"
@@ -110,13 +111,11 @@ void print_stopped(const TrainingRun& run, const TrainingOutcome& outcome) {
 }
 
 // A resumed run keeps its type.
-void advise_bfloat16(TrainingRun& run) {
-  if (!run.recipe().dlrm && !run.resumed() && run.recipe().precision.compute == Compute::fp32 &&
-      faster_in_bfloat16(run.engine().processor()))
-    log_info(
-        "note: training is faster and takes less memory in bfloat16 on this machine: --set "
-        "precision.compute=bf16 "
-        "(docs/guide/precision.md)\n");
+void advise_on_precision(TrainingRun& run) {
+  if (run.resumed()) return;
+  const Processor& processor = run.engine().processor();
+  const bool on_gpu = processor.allocator.device().kind == DeviceKind::cuda;
+  log_info("{}", precision_note(run.recipe(), on_gpu, faster_in_bfloat16(processor)));
 }
 
 }  // namespace
@@ -131,7 +130,7 @@ void run_training(const Recipe& recipe, const TrainingOptions& options, StopSign
               recipe.run.max_hours ? fmt::format("run.max_hours=... (now {:g})", *recipe.run.max_hours)
                                    : fmt::format("phase.{}.steps=...", recipe.phases.size() - 1),
               recipe.run.max_hours ? "time" : "steps");
-  if (first) advise_bfloat16(run);
+  if (first) advise_on_precision(run);
   if (begun && first) begun(run);
   const TrainingOutcome outcome = run.run();
   if (!first) return;

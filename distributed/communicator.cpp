@@ -2,6 +2,7 @@
 
 #include <omp.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 
@@ -47,6 +48,18 @@ void Communicator::fail_with_exception() {
 Communicator& one_process() {
   static OneProcess alone;
   return alone;
+}
+
+void require_same_recording(Communicator& communicator, const std::string& fault) {
+  double faults[] = {fault.empty() ? 0. : 1.};
+  communicator.sum(faults);
+  if (faults[0] == 0 || faults[0] == communicator.world_size()) return;
+  const std::vector<std::string> all = communicator.gather(fault);
+  const auto first = std::ranges::find_if(all, [](const std::string& text) { return !text.empty(); });
+  throw_error(fmt::format(
+      "process {} could not record its step as a graph, and others could: {}; all must do the same, "
+      "so train without graphs: --graph off",
+      first - all.begin(), *first));
 }
 
 std::string on_first(Communicator& communicator, const std::function<std::string()>& call) {

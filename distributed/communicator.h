@@ -41,6 +41,8 @@ class Communicator {
   virtual void begin_sum(const Tensor& values, const Stream& stream) = 0;
   // Maxima of uint32; also of non-negative floats, where NaN is larger than everything.
   virtual void begin_max(const Tensor& words, const Stream& stream) = 0;
+  // Begins all that begin_all() begins on this stream as one group: NCCL launches it at once.
+  virtual void together(const Stream& /*stream*/, const std::function<void()>& begin_all) { begin_all(); }
   virtual void finish(const Stream& stream) = 0;
   // Waits until all work on the stream is done. Ends the job if a sum on it can never complete, where waiting
   // for the device alone would never return.
@@ -81,6 +83,11 @@ Communicator& one_process();
 // once, after signals are blocked (StopSignals). UsageError if this program was built without MPI.
 std::unique_ptr<Communicator> join_job();
 bool has_mpi();
+
+// Called by all processes when each has tried to record work with sums in it: `fault` is why this one could
+// not, or empty. NCCL needs all of them to launch the recording, or none. Error on every process, with the
+// number of one that could not, if others could.
+void require_same_recording(Communicator& communicator, const std::string& fault);
 
 // Runs the call on process 0 only and returns its result on every process. An Error or UsageError thrown
 // there is thrown on every process.

@@ -17,6 +17,11 @@ bool precedes(const ParameterRange& range, const ParameterRange& after, DType dt
 
 }  // namespace
 
+bool GradientSum::overlaps() const {
+  return gradients_.device().kind != DeviceKind::cuda ||
+         static_cast<std::int64_t>(gradients_.bytes()) >= least_overlapping;
+}
+
 void GradientSum::ready(const std::vector<ParameterRange>& ranges, const Stream& stream) {
   for (const ParameterRange& range : ranges) {
     const auto neighbour = std::ranges::find_if(
@@ -30,10 +35,12 @@ void GradientSum::ready(const std::vector<ParameterRange>& ranges, const Stream&
   }
   std::int64_t elements = 0;
   for (const ParameterRange& range : pending_) elements += range.count;
-  if (elements * static_cast<std::int64_t>(size_of(gradients_.dtype())) >= bucket_bytes_) flush(stream);
+  if (elements * static_cast<std::int64_t>(size_of(gradients_.dtype())) >= bucket_bytes_)
+    communicator_.together(stream, [&] { flush(stream); });
 }
 
 void GradientSum::flush(const Stream& stream) {
+  if (!overlaps()) return communicator_.begin_sum(gradients_, stream);
   for (const ParameterRange& range : pending_)
     communicator_.begin_sum(gradients_.slice(range.begin, {range.count}), stream);
   pending_.clear();

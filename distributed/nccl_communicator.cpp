@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "kernels/core/check.h"
+#include "kernels/core/console.h"
 
 namespace comera {
 
@@ -25,6 +26,8 @@ struct Library {
   decltype(&ncclCommInitRank) comm_init_rank;
   decltype(&ncclCommDestroy) comm_destroy;
   decltype(&ncclAllReduce) all_reduce;
+  decltype(&ncclGroupStart) group_start;
+  decltype(&ncclGroupEnd) group_end;
   decltype(&ncclCommGetAsyncError) comm_get_async_error;
   decltype(&ncclGetErrorString) get_error_string;
 };
@@ -52,6 +55,8 @@ const Library& library() {
     find(found.comm_init_rank, "ncclCommInitRank");
     find(found.comm_destroy, "ncclCommDestroy");
     find(found.all_reduce, "ncclAllReduce");
+    find(found.group_start, "ncclGroupStart");
+    find(found.group_end, "ncclGroupEnd");
     find(found.comm_get_async_error, "ncclCommGetAsyncError");
     find(found.get_error_string, "ncclGetErrorString");
     return found;
@@ -88,7 +93,9 @@ class NcclCommunicator final : public Communicator {
     // together, and work on the stream may wait for them. The process is about to end.
     if (std::uncaught_exceptions() > 0) return;
     cudaStreamSynchronize(stream_);
-    library().comm_destroy(comm_);
+    // It waits for graphs that have recorded sums: they must be destroyed before.
+    if (const ncclResult_t result = library().comm_destroy(comm_); result != ncclSuccess)
+      log_info("note: NCCL could not be ended: {}\n", library().get_error_string(result));
     cudaEventDestroy(event_);
     cudaStreamDestroy(stream_);
   }
@@ -107,6 +114,20 @@ class NcclCommunicator final : public Communicator {
   }
   void begin_max(const Tensor& words, const Stream& stream) override {
     begin(words, words.bytes() / 4, ncclUint32, ncclMax, stream);
+  }
+  void together(const Stream& stream, const std::function<void()>& begin_all) override {
+    order(stream_, static_cast<cudaStream_t>(stream.handle));
+    check(library().group_start(), "ncclGroupStart");
+    grouping_ = true;
+    try {
+      begin_all();
+    } catch (...) {
+      grouping_ = false;
+      library().group_end();  // whose result says less than the exception
+      throw;
+    }
+    grouping_ = false;
+    check(library().group_end(), "ncclGroupEnd");
   }
   void finish(const Stream& stream) override {
     if (!begun_) return;
@@ -174,7 +195,7 @@ class NcclCommunicator final : public Communicator {
   void begin(const Tensor& values, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
              const Stream& stream) {
     COMERA_CHECK(values.device().kind == DeviceKind::cuda, "NCCL sums the memory of GPUs only");
-    order(stream_, static_cast<cudaStream_t>(stream.handle));
+    if (!grouping_) order(stream_, static_cast<cudaStream_t>(stream.handle));
     check(library().all_reduce(values.raw(), values.raw(), count, type, op, comm_, stream_), "ncclAllReduce");
     begun_ = true;
   }
@@ -184,7 +205,7 @@ class NcclCommunicator final : public Communicator {
   ncclComm_t comm_ = nullptr;
   cudaStream_t stream_ = nullptr;
   cudaEvent_t event_ = nullptr;
-  bool begun_ = false;
+  bool begun_ = false, grouping_ = false;
 };
 
 }  // namespace

@@ -35,6 +35,10 @@ bool cuda_multiplies_float8(int device) { return cuda::multiplies_float8(device)
 
 std::string why_no_cuda_device() { return cuda::why_no_device(); }
 
+bool misses_cuda_device() { return cuda::misses_device(); }
+
+std::string why_cuda_device_is_unfit(int device) { return cuda::why_unfit(device); }
+
 void prepare_threads(int threads) { cpu::prepare_threads(threads > 0 ? threads : omp_get_num_procs()); }
 
 int thread_count() { return omp_get_max_threads(); }

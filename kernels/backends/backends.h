@@ -23,6 +23,10 @@ std::string cuda_device_address(int device);
 bool cuda_multiplies_float8(int device);
 // Why there are no GPUs, in one sentence without a full stop; "" if there are some.
 std::string why_no_cuda_device();
+// Whether a GPU seems to be there that cannot be used, for that reason.
+bool misses_cuda_device();
+// Why a GPU cannot run the kernels, likewise; "" if it can.
+std::string why_cuda_device_is_unfit(int device);
 
 // Called once before work begins: sets the number of host threads (0: one per core), and makes them flush
 // denormal floats to zero.

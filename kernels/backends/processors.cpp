@@ -4,6 +4,7 @@
 
 #include "kernels/backends/backends.h"
 #include "kernels/core/check.h"
+#include "kernels/core/console.h"
 #include "kernels/core/device_name.h"
 
 namespace comera {
@@ -12,6 +13,14 @@ namespace {
 
 bool computes_in(const Backend& backend, DType compute) {
   return backend.support(OperationId::MatrixProduct, compute) != Backend::Support::missing;
+}
+
+// Said once, since a command may ask several times.
+Processor cpu_instead(const std::string& why) {
+  static std::string said;
+  if (!why.empty() && why != said) log_info("note: this runs on the CPU: {}\n", why);
+  if (!why.empty()) said = why;
+  return cpu_processor();
 }
 
 }  // namespace
@@ -40,31 +49,50 @@ bool multiplies(const Processor& processor, OperandKind operands) {
          cuda_multiplies_float8(device.index);
 }
 
+GpuReport report_gpus() {
+  return {.count = cuda_device_count(),
+          .why_none = why_no_cuda_device(),
+          .misses_one = misses_cuda_device(),
+          .why_unfit = why_cuda_device_is_unfit};
+}
+
 namespace {
 
-// How many GPUs there are, if the name may mean one; 0: the CPU. UsageError if it needs one that is not
-// there.
-int gpus_for(const std::string& name) {
+// UsageError if the name means no device, or a GPU that is not there or is not fit.
+void require_device(const std::string& name, const GpuReport& gpus) {
   if (!is_device_name(name))
     throw UsageError(fmt::format("there is no device \"{}\"; give {}", name, device_names));
-  const int count = name == "cpu" ? 0 : cuda_device_count();
-  if (name == "cpu" || name == "auto") return count;
-  if (count == 0)
-    throw UsageError(
-        fmt::format("device \"{}\": {}; run on the CPU with device \"cpu\"", name, why_no_cuda_device()));
-  if (device_named(name)->index >= count)
+  if (name == "cpu" || name == "auto") return;
+  const auto refuse = [&](const std::string& why) {
+    throw UsageError(fmt::format("device \"{}\": {}; run on the CPU with device \"cpu\"", name, why));
+  };
+  if (gpus.count == 0) refuse(gpus.why_none);
+  const int index = device_named(name)->index;
+  if (index >= gpus.count)
     throw UsageError(fmt::format("there is no device \"{}\": this machine has {} GPU{}, the first is cuda:0",
-                                 name, count, count == 1 ? "" : "s"));
-  return count;
+                                 name, gpus.count, gpus.count == 1 ? "" : "s"));
+  if (const std::string why = gpus.why_unfit(index); !why.empty()) refuse(why);
 }
 
 }  // namespace
 
-void require_device(const std::string& name) { gpus_for(name); }
+void require_device(const std::string& name) {
+  require_device(name, name == "cpu" || name == "auto" ? GpuReport() : report_gpus());
+}
 
 Processor find_processor(const std::string& name, DType compute, OperandKind operands) {
+  return find_processor(name, compute, operands, name == "cpu" ? GpuReport() : report_gpus());
+}
+
+Processor find_processor(const std::string& name, DType compute, OperandKind operands,
+                         const GpuReport& gpus) {
+  require_device(name, gpus);
+  if (name == "cpu") return cpu_processor();  // it supports all types
   const bool automatic = name == "auto";
-  if (gpus_for(name) == 0) return cpu_processor();  // the CPU supports all types
+  if (automatic && gpus.count == 0) return cpu_instead(gpus.misses_one ? gpus.why_none : "");
+  const int index = automatic ? 0 : device_named(name)->index;
+  if (automatic)
+    if (const std::string why = gpus.why_unfit(index); !why.empty()) return cpu_instead(why);
   const Backend& backend = backend_of(DeviceKind::cuda, operands);
   if (!computes_in(backend, compute)) {
     if (automatic) return cpu_processor();
@@ -73,7 +101,6 @@ Processor find_processor(const std::string& name, DType compute, OperandKind ope
                     "CPU with device \"cpu\"",
                     name, name_of(compute)));
   }
-  const int index = automatic ? 0 : device_named(name)->index;
   const Processor processor{backend, allocator_of({DeviceKind::cuda, index})};
   if (!multiplies(processor, operands))
     throw UsageError(fmt::format(

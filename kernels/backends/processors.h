@@ -7,13 +7,24 @@
 
 namespace comera {
 
+// What is known of a machine's GPUs. Reasons are parts of sentences.
+struct GpuReport {
+  int count = 0;              // that can be called
+  std::string why_none = {};  // if there are none
+  bool misses_one = false;    // one seems to be there, which cannot be called for that reason
+  std::string (*why_unfit)(int device) = nullptr;  // why it cannot run the kernels; "" if it can
+};
+GpuReport report_gpus();
+
 // The processor for a device name (kernels/core/device_name.h); "auto": the first GPU, if there is one that
-// supports the type, else the CPU, which supports all. UsageError if there is no such GPU, or it does not
-// support the type or the operands.
+// runs the kernels and supports the type, else the CPU, which supports all; a message says so if there is a
+// GPU that cannot be used. UsageError if there is no such GPU, it is too old, or it does not support the type
+// or the operands.
 Processor find_processor(const std::string& name, DType compute,
                          OperandKind operands = OperandKind::as_they_are);
-// The same check of the name alone, which takes no memory of a GPU: before work that would be in vain.
+// The same checks of the name alone, which take no memory of a GPU: before work that would be in vain.
 void require_device(const std::string& name);
+Processor find_processor(const std::string& name, DType compute, OperandKind operands, const GpuReport& gpus);
 // Whether the processor supports the operands; a CPU supports everything, if slowly.
 bool multiplies(const Processor& processor, OperandKind operands);
 Processor cpu_processor();

@@ -21,12 +21,16 @@ void Graph::launch() {
 
 // If the work itself is faulty, running it unrecorded reveals the error.
 void Graph::record() {
+  std::string fault;
   try {
     recording_ = allocator_->record(stream_, body_);
   } catch (const Error& error) {
-    log_info("note: the step could not be recorded as a graph, and goes on without: {}\n", error.what());
+    fault = error.what();
   }
   record_ = recording_ != nullptr;
+  if (agree_ && (record_ || !fault.empty())) agree_(fault);
+  if (!fault.empty())
+    log_info("note: the step could not be recorded as a graph, and goes on without: {}\n", fault);
 }
 
 }  // namespace comera

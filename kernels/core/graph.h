@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "kernels/core/tensors/memory.h"
 
@@ -17,6 +18,11 @@ class Graph {
   Graph(Allocator& allocator, const Stream& stream, std::function<void()> body, bool record = true)
       : allocator_(&allocator), stream_(stream), body_(std::move(body)), record_(record) {}
 
+  // Calls agree(fault) after an attempt to record on a device with recording; `fault` is why it failed, or
+  // empty. It throws if the work must not go on like that.
+  using Agree = std::function<void(const std::string& fault)>;
+  void agree_by(Agree agree) { agree_ = std::move(agree); }
+
   // Throws Error if there is nothing to launch.
   void launch();
 
@@ -26,6 +32,7 @@ class Graph {
   Allocator* allocator_ = nullptr;
   Stream stream_;
   std::function<void()> body_;
+  Agree agree_;
   bool record_ = true, has_run_ = false;
   std::unique_ptr<Recording> recording_;
 };

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "kernels/cuda/device_file.h"
 #include "kernels/cuda/launch.h"
 
 namespace comera::COMERA_CUDA {
@@ -182,11 +183,36 @@ int device_count() {
   return cudaGetDeviceCount(&count) == cudaSuccess ? count : (cudaGetLastError(), 0);
 }
 
-bool multiplies_float8(int device) {
+namespace {
+
+// Compute capability, 8.9 as 89.
+int capability_of(int device) {
   int major = 0, minor = 0;
   COMERA_CUDA_CALL(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
   COMERA_CUDA_CALL(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
-  return 10 * major + minor >= 89;
+  return 10 * major + minor;
+}
+
+// The newest CUDA that the driver supports, 12.4 as 12040; 0 without a driver.
+int driver_version() {
+  int version = 0;
+  return cudaDriverGetVersion(&version) == cudaSuccess ? version : (cudaGetLastError(), 0);
+}
+
+std::string cuda_version(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
+
+}  // namespace
+
+bool multiplies_float8(int device) { return capability_of(device) >= 89; }
+
+std::string why_unfit(int device) {
+  constexpr int least = 80;  // Ampere, whose tensor cores the kernels use
+  const int capability = capability_of(device);
+  return capability >= least ? ""
+                             : fmt::format(
+                                   "cuda:{} has compute capability {}.{}, and this program needs 8.0 "
+                                   "(Ampere) or newer",
+                                   device, capability / 10, capability % 10);
 }
 
 std::string device_address(int device) {
@@ -202,9 +228,27 @@ std::string why_no_device() {
   if (error == cudaSuccess && count > 0) return "";
   cudaGetLastError();
   if (error == cudaSuccess || error == cudaErrorNoDevice) return "no GPU was found";
+  const int driver = driver_version();
+  if (error == cudaErrorInsufficientDriver && driver == 0) return "no driver for NVIDIA's GPUs was found";
+  // CUDA 13 needs r580. Programs of CUDA 12 run on any driver of its time, but kernels here have parameters
+  // that drivers accept since 530.
+  constexpr int least_driver = CUDART_VERSION >= 13000 ? 580 : 530;
   if (error == cudaErrorInsufficientDriver)
-    return "no driver for NVIDIA's GPUs was found, or one that is too old for this program";
+    return fmt::format(
+        "the driver of this machine's GPU supports CUDA {} at most, and this program needs {}; install "
+        "driver r{} "
+        "or newer ({})",
+        cuda_version(driver), cuda_version(CUDART_VERSION), least_driver, cudaGetErrorString(error));
   return fmt::format("no GPU can be used ({})", cudaGetErrorString(error));
+}
+
+bool misses_device() {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  cudaGetLastError();
+  // A user may have hidden the GPUs (CUDA_VISIBLE_DEVICES): then there is a driver, and no device.
+  if (error == cudaSuccess || error == cudaErrorNoDevice) return false;
+  return driver_version() > 0 || has_device_file();
 }
 
 std::unique_ptr<Allocator> make_allocator(int device) {

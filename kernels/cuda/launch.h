@@ -26,6 +26,8 @@ struct LaunchShape {
 
 inline constexpr int warp = 32;
 inline constexpr std::int64_t most_blocks_x = 0x7fffffff;
+// Shared memory of a block on every supported GPU: that of compute capabilities 8.6, 8.9 and 12.0.
+inline constexpr std::size_t most_shared_bytes_everywhere = std::size_t{99} << 10;
 
 // Blocks for this many items, with `each` items per block.
 inline std::int64_t blocks_for(std::int64_t items, std::int64_t each) { return (items + each - 1) / each; }
@@ -39,6 +41,9 @@ inline void check_shape(const char* name, const LaunchShape& shape) {
                    grid.z <= most_yz && shape.threads > 0 && shape.threads <= most_threads,
                "{} cannot be launched with {} x {} x {} blocks of {} threads; use smaller micro-batches",
                name, grid.x, grid.y, grid.z, shape.threads);
+  COMERA_CHECK(shape.shared_bytes <= most_shared_bytes_everywhere,
+               "{} cannot be launched with {} bytes of shared memory: a block has {} on some GPUs", name,
+               shape.shared_bytes, most_shared_bytes_everywhere);
 }
 
 #if defined(COMERA_EMULATED)

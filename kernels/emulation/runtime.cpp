@@ -23,7 +23,8 @@ std::size_t in_use = 0;
 cudaError_t result(cudaError_t error) { return result_of(error); }
 
 cudaError_t device_ready() {
-  return result(machine().devices > 0 ? cudaSuccess : cudaErrorInsufficientDriver);
+  const bool ready = machine().devices > 0 && machine().driver >= CUDART_VERSION;
+  return result(ready ? cudaSuccess : cudaErrorInsufficientDriver);
 }
 
 }  // namespace
@@ -47,6 +48,8 @@ const char* cudaGetErrorName(cudaError_t error) {
       return "cudaErrorNoDevice";
     case cudaErrorInvalidDevice:
       return "cudaErrorInvalidDevice";
+    case cudaErrorNotReady:
+      return "cudaErrorNotReady";
     case cudaErrorLaunchFailure:
       return "cudaErrorLaunchFailure";
     case cudaErrorStreamCaptureUnsupported:
@@ -71,6 +74,11 @@ cudaError_t cudaGetDeviceCount(int* count) {
   return cudaSuccess;
 }
 
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = machine().devices > 0 ? machine().driver : 0;
+  return cudaSuccess;
+}
+
 cudaError_t cudaSetDevice(int device) {
   if (const cudaError_t error = device_ready(); error != cudaSuccess) return error;
   return result(device >= 0 && device < machine().devices ? cudaSuccess : cudaErrorInvalidDevice);
@@ -89,10 +97,10 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
       *value = machine().multiprocessors;
       break;
     case cudaDevAttrComputeCapabilityMajor:
-      *value = 9;
+      *value = machine().capability / 10;
       break;
     case cudaDevAttrComputeCapabilityMinor:
-      *value = 0;
+      *value = machine().capability % 10;
       break;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin:
       *value = static_cast<int>(most_shared_bytes);

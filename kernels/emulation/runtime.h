@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -25,6 +26,7 @@ enum cudaError_t : int {
   cudaErrorInsufficientDriver = 35,
   cudaErrorNoDevice = 100,
   cudaErrorInvalidDevice = 101,
+  cudaErrorNotReady = 600,
   cudaErrorLaunchFailure = 719,
   cudaErrorStreamCaptureUnsupported = 900,
   cudaErrorStreamCaptureInvalidated = 901,
@@ -44,7 +46,9 @@ enum cudaDeviceAttr : int {
   cudaDevAttrComputeCapabilityMinor,
   cudaDevAttrMaxSharedMemoryPerBlockOptin
 };
+#define CUDART_VERSION 13000
 cudaError_t cudaGetDeviceCount(int* count);
+cudaError_t cudaDriverGetVersion(int* version);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 cudaError_t cudaDeviceGetPCIBusId(char* address, int bytes, int device);
@@ -80,6 +84,8 @@ using cudaEvent_t = EventState*;
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+// Lets some time pass: each call runs one piece of work of some stream.
+cudaError_t cudaStreamQuery(cudaStream_t stream);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
@@ -110,6 +116,8 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 // Work on a stream that is not a kernel of this project, such as a product of the matrix library; recorded
 // while the stream captures.
 void put(std::string name, cudaStream_t stream, std::function<void()> work);
+// Work that other processes have a part in: it can run as soon as ready() is true.
+void put_when(std::function<bool()> ready, cudaStream_t stream, std::function<void()> work);
 
 // kernel(arguments...) with copies of the arguments, as in the runtime.
 template <class... Parameters, class... Arguments>
@@ -129,6 +137,8 @@ void launch(const char* name, void (*kernel)(Parameters...), const Index3& grid,
 // The machine to emulate.
 struct Machine {
   int devices = 1;                            // 0: as without a driver
+  int driver = CUDART_VERSION;                // the newest CUDA that it supports
+  int capability = 90;                        // compute capability, 8.9 as 89
   std::size_t memory = std::size_t{1} << 33;  // bytes
   int multiprocessors = 4;                    // few, so that grid-stride loops iterate
   bool late = false;  // work is deferred until something waits for it; otherwise it runs at once, for tests
@@ -136,10 +146,12 @@ struct Machine {
   std::uint64_t seed = 1;         // for the order of deferred streams
   bool computes = true;           // otherwise kernels, products and fills are only counted; copies are made
   bool refuses_captures = false;  // as if something in them were not allowed
+  std::chrono::seconds patience{120};  // that a stream has for other processes
 };
 Machine& machine();
 // Whether any stream is capturing: then libraries cannot be initialised.
 bool is_capturing();
+bool captures(cudaStream_t stream);
 
 // Logs the runtime calls in order: "launch NAME", "graph launch", "copy to device 256", …; the operations
 // within a graph launch are not listed again. Null: no log.

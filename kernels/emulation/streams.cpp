@@ -12,6 +12,7 @@
 #include <memory>
 #include <random>
 #include <set>
+#include <thread>
 
 namespace comera::emulation {
 
@@ -25,14 +26,21 @@ namespace {
 
 using SharedEvent = std::shared_ptr<EventState>;
 
-// An entry in a queue: work, or an event that is recorded or waited for. Records of an event are numbered
-// from 1, and a wait refers to a record's number.
+class Replay;
+
+// An entry in a queue: work, an event that is recorded or waited for, or a graph. Records of an event are
+// numbered from 1, and a wait refers to a record's number.
 struct Item {
-  enum class Kind : std::uint8_t { work, record, wait } kind = Kind::work;
+  enum class Kind : std::uint8_t { work, record, wait, graph } kind = Kind::work;
   std::function<void()> work = {};
+  std::function<bool()> ready = {};  // of work that other processes have a part in; empty: always
   SharedEvent event = {};
   std::uint64_t number = 0;
+  std::shared_ptr<Replay> graph = {};
 };
+
+// Whether the item at the head of a queue can run now.
+enum class Turn : std::uint8_t { none, waits_for_event, waits_for_processes, now };
 
 }  // namespace
 
@@ -74,27 +82,98 @@ std::mt19937_64& chance() {
 }
 
 // A random stream whose next item can run; null if there is none.
-template <class Stream, class CanBeDone>
-Stream* one_of(const std::vector<Stream*>& all, const CanBeDone& can_be_done) {
+template <class Stream, class TurnOf>
+Stream* one_of(const std::vector<Stream*>& all, const TurnOf& turn_of) {
   std::vector<Stream*> ready;
   for (Stream* stream : all)
-    if (can_be_done(*stream)) ready.push_back(stream);
+    if (turn_of(*stream) == Turn::now) ready.push_back(stream);
   return ready.empty() ? nullptr : ready[chance()() % ready.size()];
 }
 
-bool can_be_done(const StreamState& stream) {
-  if (stream.queue.empty()) return false;
-  const Item& first = stream.queue.front();
-  return first.kind != Item::Kind::wait || first.event->done >= first.number;
+// Of work and of waits for an event of which `done` records have been reached.
+Turn turn_of(const Item& item, std::uint64_t done) {
+  if (item.kind == Item::Kind::wait) return done >= item.number ? Turn::now : Turn::waits_for_event;
+  return !item.ready || item.ready() ? Turn::now : Turn::waits_for_processes;
 }
 
-// Runs the first item of some stream. False if nothing is left.
+// A launched graph, whose streams are interleaved in a random order with one another and with the others.
+class Replay {
+ public:
+  explicit Replay(std::shared_ptr<const GraphState> graph) : graph_(std::move(graph)) {
+    for (const auto& [stream, items] : graph_->streams) places_.push_back({&items});
+    for (Place& place : places_) all_.push_back(&place);
+  }
+  Replay(const Replay&) = delete;
+  Replay& operator=(const Replay&) = delete;
+
+  // None: nothing is left, or nothing that could ever run.
+  Turn turn() {
+    Turn most = Turn::none;
+    for (const Place& place : places_) most = std::max(most, turn_in(place));
+    return most == Turn::waits_for_event ? Turn::none : most;
+  }
+  void step() {
+    Place* place = one_of(all_, [this](const Place& each) { return turn_in(each); });
+    if (place == nullptr) return;
+    const Item& item = (*place->items)[place->next++];
+    if (item.kind == Item::Kind::work) item.work();
+    if (item.kind == Item::Kind::record) done_[item.event.get()] = item.number;
+  }
+
+ private:
+  struct Place {
+    const std::vector<Item>* items;
+    std::size_t next = 0;
+  };
+  Turn turn_in(const Place& place) {
+    if (place.next == place.items->size()) return Turn::none;
+    const Item& item = (*place.items)[place.next];
+    return turn_of(item, done_[item.event.get()]);
+  }
+
+  std::shared_ptr<const GraphState> graph_;
+  std::vector<Place> places_;
+  std::vector<Place*> all_;
+  std::map<const EventState*, std::uint64_t> done_;
+};
+
+Turn turn_of(const StreamState& stream) {
+  if (stream.queue.empty()) return Turn::none;
+  const Item& first = stream.queue.front();
+  if (first.kind == Item::Kind::graph) return first.graph->turn();
+  return turn_of(first, first.event ? first.event->done : 0);
+}
+
+// Nothing can run until other processes have done their part.
+void wait_for_processes() {
+  using Clock = std::chrono::steady_clock;
+  static Clock::time_point since, last;
+  const auto now = Clock::now();
+  if (now - last > std::chrono::seconds(1)) since = now;  // it is another wait
+  last = now;
+  if (now - since > machine().patience)
+    throw EmulationError("other processes have not done their part of the work on a stream");
+  std::this_thread::sleep_for(std::chrono::microseconds(100));
+}
+
+// Runs the first item of some stream, or a step of a graph there. False if nothing is left.
 bool do_one() {
-  StreamState* stream = one_of(streams, can_be_done);
+  StreamState* stream = one_of(streams, [](const StreamState& each) { return turn_of(each); });
   if (stream == nullptr) {
-    for (const StreamState* each : streams)
-      if (!each->queue.empty()) throw EmulationError("streams wait for one another for ever");
-    return false;
+    bool waits = false, left = false;
+    for (const StreamState* each : streams) {
+      left |= !each->queue.empty();
+      waits |= turn_of(*each) >= Turn::waits_for_processes;  // or did until now
+    }
+    if (waits) wait_for_processes();
+    if (left && !waits) throw EmulationError("streams wait for one another for ever");
+    return left;
+  }
+  if (Item& first = stream->queue.front(); first.kind == Item::Kind::graph) {
+    const std::shared_ptr<Replay> graph = first.graph;
+    graph->step();
+    if (graph->turn() == Turn::none) stream->queue.pop_front();
+    return true;
   }
   Item item = std::move(stream->queue.front());
   stream->queue.pop_front();
@@ -120,29 +199,6 @@ void put_item(StreamState& stream, Item item) {
   if (stream.capturing != nullptr) return stream.capturing->items_of(&stream)->push_back(std::move(item));
   stream.queue.push_back(std::move(item));
   if (!machine().late) drain_all();
-}
-
-// Runs a graph, its streams interleaved in a random order.
-void replay(const GraphState& graph) {
-  struct Place {
-    const std::vector<Item>* items;
-    std::size_t next = 0;
-  };
-  std::vector<Place> places;
-  for (const auto& [stream, items] : graph.streams) places.push_back({&items});
-  std::vector<Place*> all;
-  for (Place& place : places) all.push_back(&place);
-  std::map<const EventState*, std::uint64_t> done;
-  const auto ready = [&](const Place& place) {
-    if (place.next == place.items->size()) return false;
-    const Item& item = (*place.items)[place.next];
-    return item.kind != Item::Kind::wait || done[item.event.get()] >= item.number;
-  };
-  while (Place* place = one_of(all, ready)) {
-    const Item& item = (*place->items)[place->next++];
-    if (item.kind == Item::Kind::work) item.work();
-    if (item.kind == Item::Kind::record) done[item.event.get()] = item.number;
-  }
 }
 
 // Whether all work of other streams precedes the last work of the first one: each has recorded an event after
@@ -223,6 +279,13 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return cudaSuccess;
 }
 
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  if (const cudaError_t error = not_while_capturing(); error != cudaSuccess) return error;
+  const StreamState& state = state_of(stream);
+  if (!state.queue.empty()) do_one();  // time passes
+  return state.queue.empty() ? cudaSuccess : cudaErrorNotReady;
+}
+
 namespace {
 void put_always(std::string name, cudaStream_t stream, std::function<void()> work) {
   StreamState& state = state_of(stream);
@@ -231,6 +294,11 @@ void put_always(std::string name, cudaStream_t stream, std::function<void()> wor
   put_item(state, {.work = std::move(work)});
 }
 }  // namespace
+
+void put_when(std::function<bool()> ready, cudaStream_t stream, std::function<void()> work) {
+  put_item(state_of(stream), {.work = std::move(work), .ready = std::move(ready)});
+}
+bool captures(cudaStream_t stream) { return state_of(stream).capturing != nullptr; }
 
 void put(std::string name, cudaStream_t stream, std::function<void()> work) {
   if (!machine().computes) work = [] {};
@@ -337,8 +405,10 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsig
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   ++exec->owners;
-  put_always("graph launch", stream,
-             [exec, held = std::shared_ptr<GraphState>(exec, release)] { replay(*exec); });
+  log_call("graph launch");
+  auto replay = std::make_shared<Replay>(std::shared_ptr<GraphState>(exec, release));
+  if (replay->turn() == Turn::none) return cudaSuccess;  // it is empty
+  put_item(state_of(stream), {.kind = Item::Kind::graph, .graph = std::move(replay)});
   return cudaSuccess;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {

@@ -145,7 +145,8 @@ const std::vector<Key<DistributedSection>>& keys_of() {
       value("backend", &S::backend,
             "`auto`: NCCL between GPUs, MPI between CPUs; `nccl`: NCCL even for a single process"),
       value("bucket_mebibytes", &S::bucket_mebibytes, from_to(1, 4096),
-            "bucket size of the gradient all-reduce, which overlaps the backward pass"),
+            "bucket size of the gradient all-reduce, which overlaps the backward pass (on GPUs, of 16 MiB of "
+            "gradients and more)"),
       value("silence_seconds", &S::silence_seconds, from_to(2.0, 86400.0),
             "end the job when a process has not been heard of for this long"),
       value("stall_seconds", &S::stall_seconds, from_to(2.0, 86400.0),

@@ -52,5 +52,35 @@ TEST(Processors, WhatIsNotThereIsOneSentence) {
   }
 }
 
+std::string message_of_auto(const GpuReport& gpus) {
+  testing::internal::CaptureStderr();
+  const Processor processor = find_processor("auto", DType::float32, OperandKind::as_they_are, gpus);
+  EXPECT_EQ(processor.allocator.device(), Device{});
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(Processors, AutomaticSaysWhyAGpuIsNotUsed) {
+  const GpuReport none{.why_none = "no driver was found"};
+  EXPECT_EQ(message_of_auto(none), "");
+  const GpuReport old{.why_none = "the driver is too old", .misses_one = true};
+  EXPECT_EQ(message_of_auto(old), "note: this runs on the CPU: the driver is too old\n");
+  EXPECT_EQ(message_of_auto(old), "") << "it has been said";
+  const GpuReport turing{.count = 1, .why_unfit = [](int) { return std::string("cuda:0 is too old"); }};
+  EXPECT_EQ(message_of_auto(turing), "note: this runs on the CPU: cuda:0 is too old\n");
+}
+
+TEST(Processors, AGpuThatCannotBeUsedIsRefused) {
+  const auto refusal = [](const char* name, const GpuReport& gpus) {
+    return [=] { find_processor(name, DType::float32, OperandKind::as_they_are, gpus); };
+  };
+  EXPECT_THAT(refusal("cuda", {.why_none = "the driver is too old", .misses_one = true}),
+              ThrowsMessage<UsageError>(
+                  "device \"cuda\": the driver is too old; run on the CPU with device \"cpu\""));
+  const GpuReport second_is_old{.count = 2, .why_unfit = [](int device) {
+                                  return std::string(device == 1 ? "cuda:1 is too old" : "");
+                                }};
+  EXPECT_THAT(refusal("cuda:1", second_is_old), ThrowsMessage<UsageError>(HasSubstr("cuda:1 is too old")));
+}
+
 }  // namespace
 }  // namespace comera::test

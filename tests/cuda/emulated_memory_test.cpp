@@ -54,6 +54,28 @@ TEST_F(EmulatedMemory, WithoutAGpuSaysSo) {
               ThrowsMessage<Error>(HasSubstr("this machine has 2")));
 }
 
+TEST_F(EmulatedMemory, ADriverThatIsTooOldSaysWhatIsNeeded) {
+  emulation::machine().driver = 12040;
+  EXPECT_EQ(cuda_emulated::device_count(), 0);
+  EXPECT_TRUE(cuda_emulated::misses_device());
+  EXPECT_EQ(
+      cuda_emulated::why_no_device(),
+      "the driver of this machine's GPU supports CUDA 12.4 at most, and this program needs 13.0; install "
+      "driver r580 or newer (cudaErrorInsufficientDriver)");
+  emulation::machine().driver = 13010;
+  EXPECT_FALSE(cuda_emulated::misses_device());
+}
+
+TEST_F(EmulatedMemory, AGpuBeforeAmpereIsUnfit) {
+  emulation::machine().capability = 75;
+  EXPECT_EQ(cuda_emulated::why_unfit(0),
+            "cuda:0 has compute capability 7.5, and this program needs 8.0 (Ampere) or newer");
+  for (const int capability : {80, 86, 89, 90, 120}) {
+    emulation::machine().capability = capability;
+    EXPECT_EQ(cuda_emulated::why_unfit(0), "") << capability;
+  }
+}
+
 // Capturing changes nothing; each launch adds once; a steady launch is one call.
 TEST_F(EmulatedMemory, AGraphIsCapturedOnceAndReplayed) {
   const auto allocator = cuda_emulated::make_allocator(0);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "data/batching/batch.h"
 #include "kernels/backends/processors.h"
 #include "kernels/emulation/runtime.h"
 #include "kernels/emulation/sanitizers.h"
@@ -86,6 +87,66 @@ TEST(EmulatedMemory, WithoutEnoughTheTokensThatFitAreNamed) {
   emulation::machine().memory = of_the_model + (20 << 10);
   EXPECT_THAT(refusal(1 << 16), testing::HasSubstr("not even one sequence of 16 tokens fits"));
   emulation::machine().memory = before;
+}
+
+// One of two processes, whose sums launch nothing here.
+class OneOfTwo final : public Communicator {
+ public:
+  OneOfTwo() : Communicator(0, 2) {}
+  void begin_sum(const Tensor& values, const Stream&) override { sums.push_back(values.elements()); }
+  void begin_max(const Tensor&, const Stream&) override {}
+  void together(const Stream&, const std::function<void()>& begin_all) override {
+    ++groups;
+    begin_all();
+  }
+  void finish(const Stream&) override {}
+  void sum(std::span<double>) override {}
+  std::string broadcast(const std::string& text) override { return text; }
+  std::vector<std::string> gather(const std::string& text) override { return {text, text}; }
+  void fail(int, const std::string& message) override { throw Error(message); }
+  std::vector<std::int64_t> sums;
+  int groups = 0;
+};
+
+std::int64_t launches_of_a_micro_batch(Model& model, const TestDevice& device, Communicator* communicator) {
+  StepEngine engine(model, {}, device.without);
+  if (communicator != nullptr) engine.join(*communicator, 1);
+  const MicroBatchCapacity capacity{
+      .tokens = 64, .sequences = 8, .longest = 16, .masked = 16, .unique_ids = 29};
+  engine.set_micro_batches(EncoderMicroBatches(model, capacity));
+  data::Batch batch(capacity);
+  const std::vector<std::int32_t> ids(16, 3), positions{1}, targets{2};
+  batch.add_sequence(ids.data(), nullptr, 16, positions, targets, 0);
+  data::finish_batch(batch, model.token_embedding().right_rows());
+  engine.load(batch.block());
+  std::vector<std::string> calls;
+  emulation::log_calls(&calls);
+  engine.micro({});
+  emulation::log_calls(nullptr);
+  return std::ranges::count_if(calls, [](const std::string& call) { return call.starts_with("launch"); });
+}
+
+class EmulatedSums : public testing::Test {
+ protected:
+  ~EmulatedSums() override {
+    emulation::log_calls(nullptr);
+    emulation::machine() = before_;
+  }
+  emulation::Machine before_ = emulation::machine();
+};
+
+// Gradients of cores are made together, as in a process alone, and summed in one group.
+TEST_F(EmulatedSums, OtherProcessesDoNotAddLaunchesToASmallModel) {
+  const TestDevice device = emulated_device();
+  emulation::machine().computes = false;
+  EncoderConfig config = small_config(true);
+  config.compute = DType::bfloat16;
+  Model model(config, device.with_graphs.allocator, true);
+  OneOfTwo communicator;
+  const std::int64_t launches = launches_of_a_micro_batch(model, device, &communicator);
+  EXPECT_EQ(communicator.groups, 1);
+  EXPECT_THAT(communicator.sums, testing::ElementsAre(model.parameters().gradients().elements(), 3));
+  EXPECT_EQ(launches, launches_of_a_micro_batch(model, device, nullptr));
 }
 
 class EmulatedRun : public RunFixture {

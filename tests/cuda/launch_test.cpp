@@ -17,5 +17,12 @@ TEST(CudaLaunch, AGridThatIsTooLargeNamesItsKernel) {
   cuda_emulated::check_shape("kernel", {.grid = {.x = 0x7fffffff, .y = 65535, .z = 65535}, .threads = 1024});
 }
 
+TEST(CudaLaunch, SharedMemoryIsWhatEveryGpuHas) {
+  cuda_emulated::check_shape("kernel", {.shared_bytes = 99 << 10});
+  EXPECT_THAT(
+      [] { cuda_emulated::check_shape("kernel", {.shared_bytes = (99 << 10) + 1}); },
+      ThrowsMessage<Error>(HasSubstr("kernel cannot be launched with 101377 bytes of shared memory")));
+}
+
 }  // namespace
 }  // namespace comera::test

@@ -20,6 +20,11 @@ class Noting final : public Communicator {
     calls.push_back({values.data<float>() - base, values.elements()});
   }
   void begin_max(const Tensor&, const Stream&) override {}
+  void together(const Stream&, const std::function<void()>& begin_all) override {
+    const std::size_t before = calls.size();
+    begin_all();
+    groups.push_back(calls.size() - before);
+  }
   void finish(const Stream&) override {}
   void sum(std::span<double>) override {}
   std::string broadcast(const std::string& text) override { return text; }
@@ -28,6 +33,7 @@ class Noting final : public Communicator {
 
   const float* base = nullptr;
   std::vector<ParameterRange> calls;
+  std::vector<std::size_t> groups;  // calls in each
 };
 
 // Every gradient once, none twice, in as few calls as the size of buckets allows.
@@ -72,6 +78,50 @@ TEST(GradientSum, LeavesOutWhatIsBetween) {
   EXPECT_EQ(processes.calls[0].count, 72);
   EXPECT_EQ(processes.calls[1].begin, 64);
   EXPECT_EQ(processes.calls[1].count, 40);
+}
+
+// On a GPU a pass that announces its gradients takes more launches than the sum of few gradients is worth.
+TEST(GradientSum, SumsFewGradientsOfAGpuAtOnce) {
+  constexpr std::int64_t limit = GradientSum::least_overlapping / 4;
+  std::vector<float> memory(limit);
+  Noting processes;
+  processes.base = memory.data();
+  const auto gradients = [&](std::int64_t count, DeviceKind kind) {
+    return Tensor(memory.data(), {count}, DType::float32, Device{kind, 0});
+  };
+  EXPECT_TRUE(GradientSum(processes, gradients(limit, DeviceKind::cuda), 1).overlaps());
+  EXPECT_TRUE(GradientSum(processes, gradients(16, DeviceKind::cpu), 1).overlaps());
+  GradientSum few(processes, gradients(limit - 16, DeviceKind::cuda), 1);
+  EXPECT_FALSE(few.overlaps());
+  few.flush({});
+  ASSERT_EQ(processes.calls.size(), 1u);
+  EXPECT_EQ(processes.calls[0].begin, 0);
+  EXPECT_EQ(processes.calls[0].count, limit - 16);
+}
+
+// A recording may fail in the middle of a pass, which is then run again.
+TEST(GradientSum, ForgetsAPassThatFailed) {
+  std::vector<float> memory(64);
+  Noting processes;
+  processes.base = memory.data();
+  GradientSum sum(processes, Tensor(memory.data(), {64}, DType::float32), 1 << 20);
+  sum.ready({{.begin = 0, .count = 16}}, {});
+  sum.begin_pass();
+  sum.ready({{.begin = 0, .count = 16}}, {});
+  sum.flush({});
+  ASSERT_EQ(processes.calls.size(), 1u);
+  EXPECT_EQ(processes.calls[0].count, 16);
+}
+
+// All ranges of a bucket in one group, but no more than the bucket.
+TEST(GradientSum, ABucketIsOneGroup) {
+  std::vector<float> memory(256);
+  Noting processes;
+  processes.base = memory.data();
+  GradientSum sum(processes, Tensor(memory.data(), {256}, DType::float32), 1);
+  sum.ready({{.begin = 0, .count = 40}, {.begin = 128, .count = 40}}, {});
+  sum.ready({{.begin = 64, .count = 40}}, {});
+  EXPECT_EQ(processes.groups, (std::vector<std::size_t>{2, 1}));
 }
 
 }  // namespace

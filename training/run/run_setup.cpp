@@ -199,7 +199,7 @@ Processor processor_for(const Recipe& recipe, const TrainingOptions& options, Co
 }
 
 std::unique_ptr<Communicator> join_devices(Communicator& host, const Recipe& recipe,
-                                           const Processor& processor) {
+                                           const TrainingOptions& options, const Processor& processor) {
   const DistributedSection& section = recipe.distributed;
   const Device device = processor.allocator.device();
   const bool gpu = device.kind == DeviceKind::cuda;
@@ -212,7 +212,7 @@ std::unique_ptr<Communicator> join_devices(Communicator& host, const Recipe& rec
     throw UsageError(
         "distributed.backend = \"mpi\" needs the CPU, but this run is on a GPU; set it to \"nccl\"");
   if (section.backend != DistributedBackend::nccl && (!gpu || host.alone())) return nullptr;
-  return start_nccl(host, device, patience_of(section));
+  return options.start_nccl(host, device, patience_of(section));
 }
 
 std::unique_ptr<EncoderTask> make_encoder_task(const RunSetup& setup, const EncoderConfig& config) {
@@ -305,7 +305,7 @@ RunSetup::RunSetup(const Recipe& given, const TrainingOptions& given_options) : 
   for (const std::string& sentence : keys_without_effect(recipe)) log_line(sentence);
   // 5. A device for each process, and what sums between them.
   processor.emplace(processor_for(recipe, options, *host));
-  nccl = join_devices(*host, recipe, *processor);
+  nccl = join_devices(*host, recipe, options, *processor);
   // 6. The data: the same files everywhere.
   if (encoder == nullptr) {
     set_click_model();

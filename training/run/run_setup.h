@@ -9,6 +9,7 @@
 #include "checkpoints/checkpoint_directory.h"
 #include "data/tokenizers/tokenizer.h"
 #include "distributed/communicator.h"
+#include "distributed/nccl_communicator.h"
 #include "kernels/ops/processor.h"
 #include "recipes/recipe.h"
 #include "training/run/run_directory.h"
@@ -27,6 +28,7 @@ struct TrainingOptions {
   std::FILE* output = stderr;                         // for progress
   const Processor* processor = nullptr;               // replaces the recipe's run.device
   Communicator* communicator = nullptr;               // of a job with several processes; null: single process
+  decltype(&comera::start_nccl) start_nccl = comera::start_nccl;  // for tests: another one sums GPU memory
 };
 
 // State set up before the model is constructed. The processes of a job create it together: all execute each

@@ -112,7 +112,7 @@ class TrainingRun {
   RunParts parts() { return {setup_, *engine_, state_, ranks_, plan_}; }
   TrainingTask::PhaseOf phase_of(std::int64_t phase) const { return {setup_.recipe, phase}; }
 
-  RunSetup setup_;
+  RunSetup setup_;  // before the engine: NCCL ends after the graphs that recorded its sums
   Job job_;
   RunCheckpoints checkpoints_;
   std::unique_ptr<Trainable> model_;

@@ -123,6 +123,8 @@ void StepEngine::set_micro_batches(const PackLayout& micro_batches) {
   if (!optimizer_) return;
   micro_ = graph([this] { micro_batch_->run(step(*context_, true), true); });
   last_ = graph([this] { run_last_micro_batch(); });
+  // Only this graph has sums in it: a process may run the others without recording them.
+  last_.agree_by([this](const std::string& fault) { require_same_recording(*communicator_, fault); });
   apply_ = graph([this] { run_apply(*context_); });
   merge_ = graph([this] { model_.consolidate(*context_); });
 }
@@ -144,15 +146,14 @@ std::vector<ParameterState> StepEngine::states() const {
 void StepEngine::join(Communicator& communicator, std::int64_t bucket_bytes) {
   communicator_ = &communicator;
   gradient_sum_.emplace(communicator, model_.parameters().gradients(), bucket_bytes);
+  if (!gradient_sum_->overlaps()) return;
   model_.on_gradients_ready([this](const std::vector<ParameterRange>& ranges) {
     if (summing_) gradient_sum_->ready(ranges, stream_);
   });
 }
 
-void StepEngine::run_last_micro_batch() {
-  summing_ = true;
-  micro_batch_->run(step(*context_, true), true);
-  summing_ = false;
+// Of everything that is not being summed yet.
+void StepEngine::begin_last_sums() {
   gradient_sum_->flush(stream_);
   // The loss, its targets and the hits: StepResults begins with them.
   static_assert(offsetof(StepResults, gradient_norm) == 3 * sizeof(double));
@@ -160,6 +161,14 @@ void StepEngine::run_last_micro_batch() {
   if (const Float8State* float8 = model_.float8(); float8 != nullptr && float8->delayed())
     communicator_->begin_max(float8->all_scales(), stream_);
   if (const Tensor& marks = model_.parameters().marks()) communicator_->begin_max(marks, stream_);
+}
+
+void StepEngine::run_last_micro_batch() {
+  gradient_sum_->begin_pass();
+  summing_ = true;
+  micro_batch_->run(step(*context_, true), true);
+  summing_ = false;
+  communicator_->together(stream_, [this] { begin_last_sums(); });
   const auto begin = std::chrono::steady_clock::now();
   communicator_->finish(stream_);
   waited_ms_ = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();

@@ -92,6 +92,7 @@ class StepEngine {
   std::string does_not_fit(const PackLayout& micro_batches, const Arena::Plan& plan) const;
   Step step(const Context& context, bool training) const;
   void send_inputs();
+  void begin_last_sums();
   void run_last_micro_batch();
   void run_apply(const Context& context) const;
 
