@@ -8,10 +8,11 @@
 #   start     on the machine with the GPU: unpacks the programs and starts them; builds them if they do not start
 #   test      the CUDA tests, in several processes: a case that spoils its process is named, and the rest goes on
 #   steps     training steps of the six-encoder in bfloat16, with and without graphs, and where their time goes
-#   pytorch   the same steps of PyTorch's dense model, where torch is found
+#   language  steps of codebert_base and codebert_large, sequences of 128 and 512, beside PyTorch's where torch is found
+#   pytorch   the same steps as in 'steps' of PyTorch's dense model, where torch is found
 #   sanitize  compute-sanitizer's memcheck and racecheck over the tests of the CUDA operations
 #   more      steps in fp32, TF32 and 8 bits, and products in each precision
-#   all       start, test, steps, pytorch: the first call
+#   all       start, test, steps, language, pytorch: the first call
 # Each stage ends after N seconds (480). Every case is appended to DIR/gpu-check-SOURCES.md (bench/results) when it
 # ends, and is not run again while it stands there and the sources are the same: the same call goes on where it
 # stopped. The last line names the tests that fail and the operations that lose most time. The exit status is 1 if
@@ -51,8 +52,8 @@ while (($# > 0)); do
       shift
       ;;
     --rehearse) rehearsal=true ;;
-    carry | start | test | steps | pytorch | sanitize | more) stages+=("$1") ;;
-    all) stages+=(start test steps pytorch) ;;
+    carry | start | test | steps | language | pytorch | sanitize | more) stages+=("$1") ;;
+    all) stages+=(start test steps language pytorch) ;;
     -h | --help)
       sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' scripts/gpu_check.sh
       exit 0
@@ -538,6 +539,28 @@ find_torch() {
   done
 }
 
+# Recipes with a masked-language head; PyTorch's dense model has their sizes.
+language() {
+  local python length recipe sizes tokens=16384 device=cuda lengths=(128 512)
+  python=$(find_torch)
+  ! $rehearsal || { tokens=512 && device=cpu && lengths=(128); }
+  for recipe in codebert_base codebert_large; do
+    ! $rehearsal || [[ $recipe == codebert_base ]] || continue
+    sizes="--layers 12 --hidden 768 --heads 12"
+    [[ $recipe == codebert_base ]] || sizes="--layers 24 --hidden 1024 --heads 16"
+    for length in "${lengths[@]}"; do
+      run_case "$recipe, $tokens tokens, sequences of $length" 75 "$comera" bench step "recipes/$recipe.toml" \
+        --vocabulary 50265 --device "$device" --set 'precision.compute="bf16"' --tokens "$tokens" --length "$length" \
+        --repeats 5 --only-tensorized --profile
+      [[ -n $python ]] || continue
+      # shellcheck disable=SC2086 # several options
+      run_case "PyTorch of $recipe's size, compiled, sequences of $length" 3 "$python" bench/pytorch/masked_language.py \
+        --device "$device" --precision bf16 --vocabulary 50265 --tokens "$tokens" --length "$length" $sizes --compile
+    done
+  done
+  end
+}
+
 pytorch() {
   local python compile batch batches=(128 40 256) device=cuda
   ! $rehearsal || { batches=(2) && device=cpu; }
@@ -567,6 +590,7 @@ for name in "${stages[@]}"; do
     start) start ;;
     test) test_on_gpu ;;
     steps) steps ;;
+    language) language ;;
     pytorch) pytorch ;;
     sanitize) sanitize ;;
     more) more ;;
