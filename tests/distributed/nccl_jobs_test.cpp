@@ -103,6 +103,13 @@ TEST_F(NcclSums, KeepTheRules) {
   EXPECT_EQ(result.code, 0) << result.output;
 }
 
+// Two ranges in each of four buckets, as they are and in a recording.
+TEST_F(NcclSums, ManyGradientsAreSummedBucketByBucket) {
+  const ProgramResult result = run_processes(2, {COMERA_NCCL_WORKER, "buckets", "none"});
+  EXPECT_EQ(result.code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("16 sums in 8 launches of NCCL"));
+}
+
 TEST_F(NcclSums, ACaptureOnSomeRanksOnlyIsRefused) {
   expect_a_refusal("capture", "rank 1 has captured its operation, and rank 0 has not");
 }

@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "distributed/gradient_sum.h"
 #include "kernels/core/check.h"
+#include "kernels/core/graph.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/cuda_memory.h"
 #include "kernels/emulation/runtime.h"
@@ -61,6 +63,11 @@ struct Fault {
   }
 };
 
+void print_launches(const Communicator& host) {
+  if (host.first())
+    fmt::print("{} sums in {} launches of NCCL\n", fake_nccl().all_reduces, fake_nccl().launches);
+}
+
 void train(Communicator& host, const std::string& recipe, const std::vector<std::string>& overrides,
            const Fault& fault) {
   const Gpu gpu;
@@ -74,8 +81,7 @@ void train(Communicator& host, const std::string& recipe, const std::vector<std:
   emulation::machine().refuses_captures = fault.is("capture", host) || fault.what == "all captures";
   emulation::machine().seed = fault.what == "order" ? 7 + host.process() : 1 + host.process();
   TrainingRun(load_recipe(recipe, overrides), options).run();
-  if (host.first())
-    fmt::print("{} sums in {} launches of NCCL\n", fake_nccl().all_reduces, fake_nccl().launches);
+  print_launches(host);
 }
 
 // A sum over all processes of which one breaks a rule.
@@ -107,12 +113,43 @@ void sum(Communicator& host, const Fault& fault) {
   nccl->wait(stream);
 }
 
+// Gradients that are large enough to be summed during a pass, which is run twice.
+void buckets(Communicator& host) {
+  const Gpu gpu;
+  Allocator& allocator = *gpu.allocator;
+  const Stream stream = allocator.stream();
+  const Buffer memory(allocator, GradientSum::least_overlapping, MemoryKind::gradients);
+  std::vector<float> values(memory.bytes() / sizeof(float), 1.F + static_cast<float>(host.process()));
+  const auto count = static_cast<std::int64_t>(values.size()), part = count / 8;
+  allocator.upload(memory.data(), values.data(), memory.bytes(), stream);
+  const std::unique_ptr<Communicator> nccl = start_emulated_nccl(host, allocator.device());
+  GradientSum sum(*nccl, memory.tensor({count}, DType::float32), 1);
+  COMERA_CHECK(sum.overlaps(), "they are not summed during the pass");
+  Graph graph(allocator, stream, [&] {
+    sum.begin_pass();
+    for (std::int64_t block = 4; block-- > 0;)
+      sum.ready({{.begin = block * part, .count = part}, {.begin = count / 2 + block * part, .count = part}},
+                stream);
+    sum.flush(stream);
+    nccl->finish(stream);
+  });
+  for (int pass = 0; pass < 2; ++pass) graph.launch();
+  nccl->wait(stream);
+  allocator.download(values.data(), memory.data(), memory.bytes(), stream);
+  allocator.synchronize(stream);
+  const auto processes = static_cast<float>(host.world_size());
+  const float expected = processes * (processes + 1) / 2 * processes;
+  for (const float value : values) COMERA_CHECK(value == expected, "{} is not {}", value, expected);
+  print_launches(host);
+}
+
 void run_case(Communicator& host, const std::vector<std::string>& words) {
   emulation::machine().late = true;
   fake_nccl();
   const Fault fault{words.at(1), host.world_size() - 1};
   if (words.at(0) == "train") return train(host, words.at(2), {words.begin() + 3, words.end()}, fault);
   if (words.at(0) == "sum") return sum(host, fault);
+  if (words.at(0) == "buckets") return buckets(host);
   throw UsageError(fmt::format("there is no case {}", words.at(0)));
 }
 
