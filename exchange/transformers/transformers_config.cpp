@@ -9,6 +9,7 @@
 #include "exchange/transformers/config_members.h"
 #include "kernels/core/check.h"
 #include "model/layers/positions.h"
+#include "storage/folder.h"
 #include "storage/json_file.h"
 #include "storage/small_file.h"
 
@@ -254,6 +255,8 @@ void read_comera_keys(const ConfigMembers& members, EncoderConfig& model) {
 
 TransformersConfig read_config(const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / "config.json";
+  COMERA_CHECK(storage::exists(file), "{}: has no config.json, so it is no folder of a model",
+               folder.string());
   const std::string text = storage::read_small_file(file, largest_config, "a model's config.json");
   const nlohmann::json json = storage::parse_json(text, file.string() + ":");
   COMERA_CHECK(json.is_object(), "{}: is damaged: it is not a JSON object", file.string());

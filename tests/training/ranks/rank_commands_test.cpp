@@ -250,13 +250,17 @@ struct Row {
 // Of the table that `bench step --checkpoint` prints, by the model's name.
 std::map<std::string, Row> rows_of(const std::string& text) {
   static const std::regex line(
-      R"(^  (\w+) +([\d.]+) \(([\d.]+) to ([\d.]+)\) +([\d.]+) +([\d.]+) +([\d.]+) +(\d+) +([\d.]+)$)");
+      R"(^(\w+) +([\d.]+) \(([\d.]+) to ([\d.]+)\) +([\d.]+) +([\d.]+) +([\d.]+) +([\d,]+) +([\d.]+)$)");
   std::map<std::string, Row> rows;
   std::istringstream stream(text);
   std::smatch match;
   for (std::string each; std::getline(stream, each);)
     if (std::regex_match(each, match, line)) {
-      const auto number = [&](int group) { return std::stod(match[group]); };
+      const auto number = [&](int group) {
+        std::string digits = match[group];
+        std::erase(digits, ',');
+        return std::stod(digits);
+      };
       rows[match[1]] = {number(2), number(6), number(8), {number(5), number(7), number(9)}};
     }
   return rows;

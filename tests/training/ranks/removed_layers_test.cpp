@@ -78,8 +78,7 @@ TEST_F(RemovedLayersRun, IsReported) {
   EXPECT_EQ(dense_parameters(model.config()), dense_parameters(whole.config()));
   EXPECT_EQ(encoder_config(recipe("none", removed_), 400).dense_baseline().tensorized.ranks.size(), 0);
   const std::string report = model_report(model);
-  EXPECT_THAT(report, HasSubstr(fmt::format("{:<34}{:<48}{:>14}{:>8}\n", "encoder.0.attention.key",
-                                            "[4,6 | 6,4] removed", 24, "")));
+  EXPECT_THAT(report, testing::ContainsRegex("encoder.0.attention.key +\\[4,6 \\| 6,4\\] removed +24\n"));
   EXPECT_THAT(model_report(whole), Not(HasSubstr("removed")));
   EXPECT_THAT(linears_report(model, 96, cpu_processor().backend.machine()),
               HasSubstr("encoder.0.attention.key: [4,6 | 6,4] removed"));

@@ -199,7 +199,7 @@ TEST_F(TrainingEnvironment, WhatAKilledRunLeftIsRemovedAndNothingElse) {
 TEST_F(TrainingEnvironment, FilesOfTheUserInTheOutputFolderStay) {
   fs::create_directories(run() / "processes");
   std::ofstream(run() / "processes/mine.txt") << "the user's";
-  expect_refusal(shell("$C pretrain $R --set data.train=nowhere"), 1, {"nowhere"});
+  expect_refusal(shell("$C pretrain $R --set data.train=nowhere"), 2, {"nowhere"});
   EXPECT_EQ(read_text(run() / "processes/mine.txt"), "the user's");
   std::ofstream(run() / "best.h5") << "the user's";
   expect_refusal(shell("$C pretrain $R"), 2, {"already holds a run"});

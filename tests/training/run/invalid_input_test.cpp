@@ -226,7 +226,7 @@ TEST_F(InvalidInput, InvalidTextIsCountedAndDropped) {
   EXPECT_EQ(result.code, 0) << result.output;
   EXPECT_THAT(result.output, ContainsRegex("kept +1 "));
   EXPECT_THAT(result.output, ContainsRegex("dropped +1 +1[0-9]+\n"));
-  EXPECT_THAT(result.output, ContainsRegex("invalid UTF-8 +1 +1[0-9]+  convert it"));
+  EXPECT_THAT(result.output, ContainsRegex("invalid UTF-8 +1 +1[0-9]+\n +convert it"));
 }
 
 TEST_F(InvalidInput, TokenIdsOutOfRange) {

@@ -142,7 +142,7 @@ TEST_F(InvalidFinetuneInput, IsToldWhatIsMissingOrWrong) {
   EXPECT_FALSE(fs::exists(folder() / "run"));  // nothing of what failed
   const fs::path gone = folder() / "train.tsv";
   fs::remove(gone);
-  expect(arguments("finetune", {}), 1, {"train.tsv", "No such file"});
+  expect(arguments("finetune", {}), 2, {"train.tsv: no such file"});
 }
 
 // What a run was begun with may be gone when it is resumed, and is not exchanged for something else.

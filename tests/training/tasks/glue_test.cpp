@@ -109,7 +109,7 @@ TEST_F(GlueCommand, MakesTheTableOfWhatIsThere) {
                        all["tasks"][0]["numbers"][1]["mean"].get<double>()) /
                       2;
   EXPECT_NEAR(all["average"].get<double>(), (stsb + rte["numbers"][0]["mean"].get<double>()) / 2, 1e-12);
-  EXPECT_THAT(result.output, HasSubstr("rte    accuracy"));
+  EXPECT_THAT(result.output, HasSubstr("rte   accuracy"));
   EXPECT_EQ(read_text(folder() / "out/glue.txt").substr(0, 4), "task");
 
   // What the table says is what `eval` says of the model that was kept.
