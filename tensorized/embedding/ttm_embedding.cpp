@@ -218,6 +218,16 @@ void TTMEmbedding::cross_entropy(const Context& context, const Decoder& decoder)
     structured_cross_entropy(context, decoder);
 }
 
+namespace {
+
+// Some left rows of a left factor (L, nl, rank).
+Tensor left_rows(const Tensor& left, std::int64_t first, std::int64_t count) {
+  const std::int64_t row = left.dim(1) * left.dim(2);
+  return left.slice(first * row, {count, left.dim(1), left.dim(2)});
+}
+
+}  // namespace
+
 // A divisor of the left rows, so that all parts have one size: in float32 a part stays in a CPU's cache.
 std::int64_t TTMEmbedding::left_rows_at_once(const MachineModel& machine) const {
   const bool gpu = store_.value(train_.cores[0]).device().kind == DeviceKind::cuda;
@@ -239,7 +249,8 @@ void TTMEmbedding::decode(const Context& context, const Tensor& h, const Tensor&
     const std::int64_t count = std::min(at_once, train_.left_rows() - l), first = l * right_rows;
     ArenaScope chunk(context.arena);
     const Tensor rows = chunk.tensor({count * right_rows, width}, h.dtype());
-    run(context, TTMTableForward{.left = factors.left.rows(l, count), .right = factors.right, .rows = rows});
+    run(context,
+        TTMTableForward{.left = left_rows(factors.left, l, count), .right = factors.right, .rows = rows});
     run(context, MatrixProduct{.a = h,
                                .b = rows,
                                .c = y.slice(first, {y.elements() - first}),
@@ -268,14 +279,15 @@ void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const Decoder& 
   const bool lends = parts > 1 && compute == master;
   const Tensor drows = !decoder.gradient || lends ? rows : scope.tensor({classes, width}, master);
   const auto rebuild = [&](std::int64_t part) {
-    run(context, TTMTableForward{
-                     .left = factors.left.rows(part * count, count), .right = factors.right, .rows = rows});
+    run(context,
+        TTMTableForward{
+            .left = left_rows(factors.left, part * count, count), .right = factors.right, .rows = rows});
   };
   const auto back_to_factors = [&](std::int64_t part) {
-    run(context, TTMTableBackward{.left = factors.left.rows(part * count, count),
+    run(context, TTMTableBackward{.left = left_rows(factors.left, part * count, count),
                                   .right = factors.right,
                                   .drows = drows,
-                                  .dleft = merged.dleft.rows(part * count, count),
+                                  .dleft = left_rows(merged.dleft, part * count, count),
                                   .dright = merged.dright});
   };
   const std::int64_t positions = rows_to_compute(context, decoder.count, decoder.h.dim(0)),
