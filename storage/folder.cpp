@@ -32,10 +32,6 @@ bool exists(const std::filesystem::path& path) {
   return there;
 }
 
-bool is_missing(const std::error_code& code) {
-  return code == std::errc::no_such_file_or_directory || code == std::errc::not_a_directory;
-}
-
 void refuse_missing(const std::filesystem::path& path, std::string_view what, std::string_view advice) {
   std::error_code code;
   if (std::filesystem::status(path, code).type() == std::filesystem::file_type::not_found)

@@ -22,8 +22,6 @@ bool exists(const std::filesystem::path& path);
 // whoever opens it.
 void refuse_missing(const std::filesystem::path& path, std::string_view what = "file or folder",
                     std::string_view advice = "");
-// The same of an error that the system has returned.
-bool is_missing(const std::error_code& code);
 
 // The last name of a path, even if the path ends with a slash or `.`.
 std::string last_part(const std::filesystem::path& path);

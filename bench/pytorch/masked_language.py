@@ -7,7 +7,8 @@ The model is recipes/codebert_small.toml with tensorized.enabled = false: post-n
 that fall with the distance (a slope for each head and side), no dropout, and a masked-language head with a decoder tied
 to the embedding, which works on the masked positions alone (15 % of the tokens, always as many). Random ids with Zipf's
 frequencies, no padding, fused AdamW, optimizer included. One line of JSON: the median, least and largest time of a step
-in milliseconds over groups of steps. On a GPU --compile uses CUDA Graphs (mode "reduce-overhead"). Needs PyTorch 2.4 or newer.
+in milliseconds over groups of steps. On a GPU --compile uses CUDA Graphs (mode "reduce-overhead"). Needs PyTorch 2.4
+or newer.
 """
 
 import argparse

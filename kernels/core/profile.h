@@ -13,7 +13,7 @@ struct Work {
   double flops = 0;
   double bytes = 0;
   double inner = 0;       // elements of a tensor between two products that a fused kernel does not store
-  double wide_flops = 0;  // the flops of operations that do not compute in bfloat16
+  double wide_flops = 0;  // those of `flops` whose operands are not bfloat16
 
   Work& operator+=(const Work& other) {
     flops += other.flops;

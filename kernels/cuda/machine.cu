@@ -29,8 +29,8 @@ Rates rates_of(int capability) {
   return found;
 }
 
-// A sixty-fourth of the memory, so that cards of one kind, whose memory differs by a little, take the same: a
-// power of two. More than 512 MiB saves nothing.
+// A sixty-fourth of the memory, rounded down to a power of two, so that cards of one kind, whose memory
+// differs by a little, nearly always take the same. More than 512 MiB saves nothing.
 std::int64_t part_bytes_of(std::int64_t memory) {
   constexpr std::uint64_t least = 16 << 20, most = 512 << 20, share = 64;
   return static_cast<std::int64_t>(

@@ -80,7 +80,8 @@ struct SharedRank {
   Group group;              // the last one that arrived
 };
 struct Shared {
-  std::atomic<ncclResult_t> fault;  // on all ranks
+  std::atomic<ncclResult_t> fault;  // on all ranks; set when `why` is written
+  std::atomic<bool> failing;        // a rank writes, or has written, them
   char why[256];
   SharedRank ranks[most_ranks];
 };
@@ -106,9 +107,9 @@ struct FakeNcclComm {
     return std::all_of(shared->ranks, shared->ranks + ranks, reached);
   }
   void fail(ncclResult_t result, const std::string& why) const {
-    ncclResult_t none = ncclSuccess;
-    if (!shared->fault.compare_exchange_strong(none, result)) return;
+    if (shared->failing.exchange(true)) return;  // the first reason is kept
     std::strncpy(shared->why, why.c_str(), sizeof shared->why - 1);
+    shared->fault = result;
   }
 };
 

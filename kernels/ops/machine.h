@@ -21,13 +21,15 @@ struct MachineModel {
   // processor, whose caches hold them; many on a GPU, where each part costs launches.
   std::int64_t part_bytes = 16 << 20;
 
-  // The sizes that attention pads a head to, ascending; 0: none, it takes heads as they are.
+  // The sizes that attention pads a head to, ascending; zeros: it takes heads of any size as they are.
   std::array<std::int64_t, 3> head_sizes = {};
 
-  std::int64_t padded_head(std::int64_t size) const {
+  bool takes_head(std::int64_t size) const { return head_sizes.back() == 0 || size <= head_sizes.back(); }
+  // What products with scores take of the columns of keys and of values, together.
+  std::int64_t columns_with_scores(std::int64_t keys, std::int64_t values) const {
     for (const std::int64_t padded : head_sizes)
-      if (padded >= size) return padded;
-    return size;
+      if (padded >= keys && padded >= values) return 2 * padded;
+    return keys + values;
   }
   double flops_in(DType compute) const {
     return compute == DType::bfloat16 ? narrow_flops_per_second : flops_per_second;
@@ -38,6 +40,8 @@ struct MachineModel {
 inline constexpr MachineModel h100{.flops_per_second = 132 * 1.98e9 * 256,
                                    .narrow_flops_per_second = 132 * 1.98e9 * 4096,
                                    .bytes_per_second = 2 * 2.619e9 * 5120 / 8,
-                                   .seconds_per_call = 2e-6};
+                                   .seconds_per_call = 2e-6,
+                                   .part_bytes = 512 << 20,
+                                   .head_sizes = {32, 64, 128}};
 
 }  // namespace comera

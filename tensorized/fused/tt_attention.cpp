@@ -72,23 +72,23 @@ std::optional<std::string> TTAttention::why_not(const MachineModel& machine, std
         return not_by_factors;
   const auto [r_query, r_key, r_value, r_output, unused, used_value] = ranks(in_float8());
   const auto t = static_cast<double>(tokens), r = static_cast<double>(rows);
-  // Columns of the products with scores, those of queries and keys and those of values, as kernels pad them.
-  const auto with_scores = [&](std::int64_t keys, std::int64_t values) {
-    const std::int64_t padded = machine.padded_head(std::max(keys, values));
-    return std::max(padded, keys) + std::max(padded, values);
-  };
   const std::int64_t values = used_value > 0 && !drops ? used_value : r_value + 1;
-  const double whole = t * static_cast<double>(hidden_ * (r_query + r_key + r_value) +
-                                               heads_ * with_scores(head_size_, head_size_) * length) +
-                       r * static_cast<double>(hidden_ * r_output);
-  const double between =
-      t * static_cast<double>(heads_ * (r_query * r_key + with_scores(r_key, values) * length)) +
-      r * static_cast<double>(heads_ * (r_value + 1) * r_output) +
-      static_cast<double>(hidden_ * ((r_query + 1) * r_key + (r_value + 1) * r_output));
+  const std::int64_t whole_columns = machine.columns_with_scores(head_size_, head_size_),
+                     columns = machine.columns_with_scores(r_key, values);
+  if (!machine.takes_head(std::max(r_key, values)))
+    return fmt::format("the kernels of attention take heads of up to {} columns, not {}",
+                       machine.head_sizes.back(), std::max(r_key, values));
+  const double whole =
+      t * static_cast<double>(hidden_ * (r_query + r_key + r_value) + heads_ * whole_columns * length) +
+      r * static_cast<double>(hidden_ * r_output);
+  const double between = t * static_cast<double>(heads_ * (r_query * r_key + columns * length)) +
+                         r * static_cast<double>(heads_ * (r_value + 1) * r_output) +
+                         static_cast<double>(hidden_ * ((r_query + 1) * r_key + (r_value + 1) * r_output));
   if (between < whole) return {};
   return fmt::format(
-      "it takes {:.2f} times the floating-point operations, with {} columns instead of {} a head",
-      between / whole, std::max(r_key, r_value + 1), head_size_);
+      "it takes {:.2f} times the floating-point operations, with {} columns of keys and values instead of {} "
+      "a head",
+      between / whole, columns, whole_columns);
 }
 
 TTAttention::Merged TTAttention::merge(Merging& merging) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <utility>
 #include <vector>
 
 #include "kernels/core/tensors/tensor.h"
@@ -12,6 +13,7 @@ namespace comera {
 class PackedTensors {
  public:
   explicit PackedTensors(std::initializer_list<Shape> shapes) : shapes_(shapes) {}
+  explicit PackedTensors(std::vector<Shape> shapes) : shapes_(std::move(shapes)) {}
 
   std::int64_t elements() const {
     std::int64_t sum = 0;

@@ -37,22 +37,27 @@ Float8Outputs TTLinear::float8_outputs() const {
   return slots;
 }
 
-void TTLinear::merge(const Context& context, const Tensor& a, const std::array<Tensor, max_group_outputs>& b,
+PackedTensors TTLinear::packed_factors(bool float8) const {
+  std::vector<Shape> shapes{{spec_.input_size, total_columns(float8)}};
+  for (const int i : live_) shapes.push_back({rows(i, float8), spec_.output_size});
+  return PackedTensors(std::move(shapes));
+}
+
+void TTLinear::merge(const Context& context, const PackedTensors& packed, const Tensor& whole,
                      bool float8) const {
   ArenaScope scope(context.arena);
-  const InMasterType whole(context, scope, a);
+  const InMasterType computed(context, scope, whole);
+  const std::vector<Tensor> factors = packed.in(computed.tensor());
   TTFactorsForward operation;
-  std::vector<InMasterType> made;
   std::int64_t column = 0;
-  for (const int i : live_) {
-    const Tensor half = made.emplace_back(context, scope, b[i]).tensor();
-    operation.factors.push_back(
-        factors_of(store_, trains_[i], whole.tensor().from(column), a.dim(1), columns(i, float8), half));
+  for (std::size_t at = 0; at < live_.size(); ++at) {
+    const int i = live_[at];
+    operation.factors.push_back(factors_of(store_, trains_[i], factors[0].from(column), factors[0].dim(1),
+                                           columns(i, float8), factors[1 + at]));
     column += columns(i, float8);
   }
   run(context, operation);
-  for (const InMasterType& half : made) half.write_back();
-  whole.write_back();
+  computed.write_back();
 }
 
 LinearPlan TTLinear::plan_for(std::int64_t tokens, const MachineModel& machine) const {
@@ -106,10 +111,13 @@ void TTLinear::forward_by_factors(const Context& context, Saved& saved, Activati
   const bool narrow = in_float8(kept.plan);
   const std::int64_t total = total_columns(narrow);
   const DType factors = narrow ? store_.dtype() : x.dtype();
-  kept.a = context.arena.saved({spec_.input_size, total}, factors);
+  const PackedTensors packed = packed_factors(narrow);
+  const Tensor whole = context.arena.saved({packed.elements()}, factors);
+  const std::vector<Tensor> parts = packed.in(whole);
+  kept.a = parts[0];
+  for (std::size_t at = 0; at < live_.size(); ++at) kept.b[live_[at]] = parts[1 + at];
   kept.xa = context.arena.saved({x.dim(0), total}, x.dtype());
-  for (const int i : live_) kept.b[i] = context.arena.saved({rows(i, narrow), spec_.output_size}, factors);
-  merge(context, kept.a, kept.b, narrow);
+  merge(context, packed, whole, narrow);
   TTLinearForward operation{.x = x, .a = kept.a, .xa = kept.xa, .outputs = 0, .output = {}};
   std::int64_t column = 0;
   for (const int i : live_) {
@@ -155,8 +163,11 @@ void TTLinear::backward_by_factors(const Context& context, const Saved& saved, c
   const DType dtype = store_.dtype();
   const bool narrow = in_float8(kept.plan);
   ArenaScope scope(context.arena);
-  const Tensor da = scope.tensor(kept.a.shape(), dtype);
-  run(context, Fill{.x = da, .value = 0});
+  const PackedTensors packed = packed_factors(narrow);
+  const Tensor zeros = scope.tensor({packed.elements()}, dtype);
+  run(context, Fill{.x = zeros, .value = 0});
+  const std::vector<Tensor> gradients = packed.in(zeros);
+  const Tensor& da = gradients[0];
   TTLinearBackward operation{.x = saved.x,
                              .a = kept.a,
                              .xa = kept.xa,
@@ -167,13 +178,12 @@ void TTLinear::backward_by_factors(const Context& context, const Saved& saved, c
                              .output = {},
                              .dxa = {}};
   std::int64_t column = 0;
-  for (const int i : live_) {
-    const Tensor db = scope.tensor(kept.b[i].shape(), dtype);
-    run(context, Fill{.x = db, .value = 0});
+  for (std::size_t at = 0; at < live_.size(); ++at) {
+    const int i = live_[at];
     operation.output[operation.outputs++] = {
         .column = column,
         .b = kept.b[i],
-        .db = db,
+        .db = gradients[1 + at],
         .dbias = saved.pass.biased ? store_.gradient(biases_[i]) : Tensor(),
         .activation = saved.pass.activation,
         .u = saved.u[i],

@@ -4,6 +4,7 @@
 #include "tensorized/decomposition/tt_chain.h"
 #include "tensorized/linear/linear.h"
 #include "tensorized/linear/operand_rank.h"
+#include "tensorized/linear/packed_tensors.h"
 
 namespace comera {
 
@@ -30,10 +31,6 @@ class TTLinear final : public Linear {
   std::int64_t columns(int i, bool float8) const { return operand_rank(rank(i), store_.compute(), float8); }
   // B's rows: 8-bit operands are padded when they are quantised.
   std::int64_t rows(int i, bool float8) const { return float8 ? rank(i) : columns(i, false); }
-  // Computes the A's side by side in `a` (inputs, total columns), and each B, in the types of these tensors.
-  // Removed outputs have none.
-  void merge(const Context& context, const Tensor& a, const std::array<Tensor, max_group_outputs>& b,
-             bool float8) const;
 
  private:
   Saved run_forward(const Context& context, const Tensor& x, const Pass& pass) const override;
@@ -45,6 +42,10 @@ class TTLinear final : public Linear {
   }
 
   std::int64_t total_columns(bool float8) const;
+  // The A's side by side (inputs, total columns), and behind them each B. Removed outputs have none.
+  PackedTensors packed_factors(bool float8) const;
+  // Computes them in the type of `whole`, a block for them.
+  void merge(const Context& context, const PackedTensors& packed, const Tensor& whole, bool float8) const;
   Float8Outputs float8_outputs() const;
   Tensor merge_to_dense(const Context& context, ArenaScope& scope, int i) const;
   LinearPlan plan_for(std::int64_t tokens, const MachineModel& machine) const;

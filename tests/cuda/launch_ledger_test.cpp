@@ -97,7 +97,7 @@ std::string measured_steps() {
     double own, dense;
   };
   std::string text =
-      "| tokens | tensor trains: measured | model | | dense twin: measured | model | |\n"
+      "| tokens | tensor trains: measured | model | | dense baseline: measured | model | |\n"
       "|---|---|---|---|---|---|---|\n";
   for (const auto& [tokens, own, dense] :
        {Measured{5120, 2.37, 4.97}, {16384, 4.50, 11.35}, {32768, 8.18, 20.40}}) {

@@ -50,6 +50,16 @@ TEST(GpuMachine, HoldsPartsOfItsMemory) {
   EXPECT_EQ(part_mib(150), 512);
 }
 
+TEST(GpuMachine, PadsHeads) {
+  const MachineModel gpu = cuda_emulated::machine_of({}, false), exact;
+  EXPECT_EQ(gpu.columns_with_scores(33, 16), 128);
+  EXPECT_EQ(gpu.columns_with_scores(16, 32), 64);
+  EXPECT_TRUE(gpu.takes_head(128));
+  EXPECT_FALSE(gpu.takes_head(129));
+  EXPECT_EQ(exact.columns_with_scores(33, 16), 49);
+  EXPECT_TRUE(exact.takes_head(1000));
+}
+
 TEST(GpuMachine, IsThatOfTheBackend) {
   const MachineModel expected = cuda_emulated::machine_of(cuda_emulated::first_gpu(), true);
   EXPECT_EQ(cuda_emulated::backend(true).machine().flops_per_second, expected.flops_per_second);
@@ -62,6 +72,8 @@ TEST(GpuMachine, WithoutAGpuIsAnH100) {
   EXPECT_DOUBLE_EQ(h100.narrow_flops_per_second, machine.narrow_flops_per_second);
   EXPECT_DOUBLE_EQ(h100.bytes_per_second, machine.bytes_per_second);
   EXPECT_DOUBLE_EQ(h100.seconds_per_call, machine.seconds_per_call);
+  EXPECT_EQ(h100.part_bytes, machine.part_bytes);
+  EXPECT_EQ(h100.head_sizes, machine.head_sizes);
 }
 
 }  // namespace

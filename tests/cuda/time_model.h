@@ -28,7 +28,7 @@ double milliseconds(const OperationCount& count);
 // The constants that are fitted to measurements: bench/results/2026-11-27-h200.md.
 namespace time_model {
 // Milliseconds of a launch and of a gigabyte, and operations a second of the matrix library in bfloat16: by
-// least squares of the relative errors of six steps, of tensor trains and of their dense twin with 5,120,
+// least squares of the relative errors of six steps, of tensor trains and of their dense baseline with 5,120,
 // 16,384 and 32,768 tokens. Copies of large tensors take 0.24 ms for a gigabyte, and products of the best
 // size have 790e12.
 inline constexpr double of_a_launch = 4.9e-3, of_a_gigabyte = 0.30, library_flops = 650e12;

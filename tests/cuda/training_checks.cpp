@@ -55,6 +55,8 @@ void expect_losses_of_the_cpu(const TestDevice& device) {
   for (const NormPlacement norm : {NormPlacement::post, NormPlacement::pre}) {
     if (sanitized && norm == NormPlacement::pre) continue;
     variants.push_back({small_config(true, HeadKind::mlm, norm)});
+    // The other placement forms Q, K and V.
+    if (norm == NormPlacement::pre) variants.back().config.tensorized.plan = PlanKind::factors;
     variants.push_back({small_config(false, HeadKind::mlm, norm)});
   }
   variants.push_back({removed_config()});
@@ -104,7 +106,8 @@ void expect_rounded_losses(const TestDevice& device, DType compute, double toler
 void expect_narrow_losses(const TestDevice& device) { expect_rounded_losses(device, DType::bfloat16, 0.03); }
 
 void expect_tf32_losses(const TestDevice& rounded, const TestDevice& exact) {
-  expect_rounded_losses(rounded, DType::float32, 2e-3);
+  // Between the factors more products round: their matrices are products of factors themselves.
+  expect_rounded_losses(rounded, DType::float32, 0.01);
   EncoderConfig config = small_config(true);
   config.compute = DType::float32;
   EXPECT_NE(losses_of(config, rounded.with_graphs), losses_of(config, exact.with_graphs))

@@ -29,7 +29,7 @@ TEST(FusionReport, GivesTheReasonOfEachOperation) {
       {{"precision.compute='fp32'"}, inner + "the kernels compute in bfloat16, not in float32\n"},
       {{"precision.compute='fp8'"}, inner + "operands are 8-bit numbers\n"},
       {{"model.activation='relu'"}, inner + "the kernels have no activation but GELU\n"},
-      {{"tensorized.ffn_down.ranks=[32,96,16]"}, inner + "the kernels take ranks of up to 64, not 96\n"},
+      {{"tensorized.ffn_down.ranks=[32,136,16]"}, inner + "the kernels take ranks of up to 128, not 136\n"},
       {{"tensorized.plan='factors'"}, attention + "tensorized.plan is given\n"},
       {{"model.positions='rotary'"}, attention + "rotary positions turn queries and keys"},
       {{"tensorized.attention.ranks=[16,96,16]"},
@@ -45,8 +45,8 @@ TEST(FusionReport, GivesTheReasonOfEachOperation) {
 }
 
 TEST(FusionReport, LayersOfOneReasonShareALine) {
-  const std::string text = missed({"tensorized.ranks.encoder.1.ffn.up=[16,96,32]"});
-  EXPECT_THAT(text, HasSubstr("in registers, layer 1: the kernels take ranks of up to 64, not 96\n"));
+  const std::string text = missed({"tensorized.ranks.encoder.1.ffn.up=[16,136,32]"});
+  EXPECT_THAT(text, HasSubstr("in registers, layer 1: the kernels take ranks of up to 128, not 136\n"));
   EXPECT_THAT(text, Not(HasSubstr("layer 0")));
 }
 

@@ -1,6 +1,6 @@
 #include "tensorized/fused/tt_attention.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <cmath>
 
@@ -164,6 +164,11 @@ TEST(TTAttention, PaysWhereRanksAreSmallerThanHeads) {
                     PlanKind::automatic);
     const TTAttention attention(store, *projections->as_tensor_train(), *output->as_tensor_train(), 12);
     EXPECT_EQ(attention.why_not(reference_backend().machine(), 4096, 128, 4096, true).has_value(), !pays)
+        << rank;
+    MachineModel machine = reference_backend().machine();
+    machine.head_sizes = {8, 16, 24};
+    EXPECT_THAT(attention.why_not(machine, 4096, 128, 4096, true).value_or(""),
+                HasSubstr("heads of up to 24"))
         << rank;
   }
 }

@@ -170,6 +170,7 @@ void require_same_start(Communicator& host, const Recipe& recipe,
 std::string own_device(const std::string& device, Communicator& host) {
   if (host.alone() || device == "cpu") return device;
   const int gpus = cuda_device_count();
+  if (device == "auto" && gpus > 0 && !why_cuda_device_is_unfit(0).empty()) return device;  // takes the CPU
   const std::vector<std::string> only = host.gather(gpus == 1 ? cuda_device_address(0) : "");
   if (gpus == 1 && std::ranges::count(only, only[host.process()]) == 1)
     return device == "auto" ? "cuda:0" : device;

@@ -1,7 +1,8 @@
 // Softmax and cross-entropy of rows of logits, one row per block: a pass that finds the largest logit and the
 // sum of exponentials at once, and with gradient one that writes.
 //
-// Bytes bound it: a logit is read twice and written once, 6 bytes in bfloat16, for two exponentials.
+// Bytes bound it: a logit is read three times, once for the bias's gradient, and written once, 8 bytes in
+// bfloat16, for two exponentials.
 
 #include <algorithm>
 #include <cfloat>
@@ -69,11 +70,16 @@ __device__ __forceinline__ Values<V> biased(const T* logits, const float* bias, 
 // f(place of V neighbouring logits of the row, their first class, how many of them are classes)
 template <int V, class T, class F>
 __device__ __forceinline__ void each_logit(const Rows<T>& op, std::int64_t row, F f) {
-  for (std::int64_t o = 0; o < op.outer; ++o) {
-    T* part = op.logits + (o * op.rows + row) * op.inner;
-    const std::int64_t first = o * op.inner;
-    for (std::int64_t i = std::int64_t{threadIdx.x} * V; i < op.inner; i += threads * V)
-      f(part + i, first + i, static_cast<int>(min(op.classes - first - i, std::int64_t{V})));
+  // Every thread has units of V logits, whatever the size of a part; only the first division is one of many.
+  const std::int64_t first = std::int64_t{threadIdx.x} * V, step = threads * V;
+  std::int64_t o = first / op.inner, i = first % op.inner;
+  const std::int64_t parts = step / op.inner, rest = step % op.inner;
+  while (o < op.outer) {
+    const std::int64_t c = o * op.inner + i;
+    f(op.logits + (o * op.rows + row) * op.inner + i, c,
+      static_cast<int>(min(op.classes - c, std::int64_t{V})));
+    o += parts, i += rest;
+    if (i >= op.inner) i -= op.inner, ++o;
   }
 }
 

@@ -102,6 +102,10 @@ void ttm_table_forward(const TTMTableForward& op, const KernelContext& context) 
                        .n = size(op.right.dim(1) * op.right.dim(2)),
                        .rank = size(op.left.dim(2))};
   if (table.m == 0 || table.n == 0) return;
+  constexpr std::int64_t most = std::int64_t{65535} * tile;
+  COMERA_CHECK(table.m <= most,
+               "the left factor of a token table has {} rows, of which a GPU's kernels take {}", table.m,
+               most);
   const LaunchShape shape{.grid = {blocks_for(table.n, tile), blocks_for(table.m, tile)},
                           .threads = threads,
                           .shared_bytes = std::size_t{2} * depth * stride * sizeof(float)};

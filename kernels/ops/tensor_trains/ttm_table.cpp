@@ -26,7 +26,9 @@ double contraction(const Tensor& left, const Tensor& right) {
 void TTMTableForward::check() const { check_factors("TTMTableForward", left, right, rows); }
 
 Work work_of(const TTMTableForward& op) {
-  return {contraction(op.left, op.right), once(op.left, op.right, op.rows)};
+  Work work{contraction(op.left, op.right), once(op.left, op.right, op.rows)};
+  work.wide_flops = work.flops;
+  return work;
 }
 
 void TTMTableBackward::check() const {
