@@ -93,14 +93,13 @@ std::string unexpected(const CLI::App& program) {
 }
 
 std::string sentence_of(const CLI::App& program, const CLI::ParseError& error) {
-  const std::string text = one_line(without_marks(error.what()));
-  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr)
-    return missing(program, text.substr(0, text.rfind(" is required")));
-  if (const auto sides = sides_of(text, " requires "); !sides.empty())
+  const std::string text = one_line(without_marks(error.what())), kind = error.get_name();
+  if (kind == "RequiredError") return missing(program, text.substr(0, text.rfind(" is required")));
+  if (const auto sides = sides_of(text, " requires "); kind == "RequiresError" && !sides.empty())
     return fmt::format("{} has an effect only with {}; give both or neither", sides[0], sides[1]);
-  if (const auto sides = sides_of(text, " excludes "); !sides.empty())
+  if (const auto sides = sides_of(text, " excludes "); kind == "ExcludesError" && !sides.empty())
     return fmt::format("{} and {} cannot be given together; omit one of them", sides[0], sides[1]);
-  if (const auto sides = sides_of(text, "Could not convert: "); !sides.empty()) {
+  if (const auto sides = sides_of(text, "Could not convert: "); kind == "ConversionError" && !sides.empty()) {
     const auto parts = sides_of(sides[1], " = ");
     if (!parts.empty()) return fmt::format("{}: {} is not a number; see --help", parts[0], parts[1]);
   }

@@ -12,6 +12,8 @@
 namespace comera::test {
 namespace {
 
+using testing::HasSubstr;
+
 constexpr std::int64_t tokens = 23, hidden = 12, heads = 3, longest = 11;
 
 struct Layers {
