@@ -12,7 +12,7 @@ std::vector<MissedOperation> Model::missed_operations(const MachineModel& gpu,
                                                       const MicroBatchCapacity& micro_batch) const {
   const std::int64_t tokens = micro_batch.tokens, longest = micro_batch.longest;
   const std::optional<RowSubset> read = head_->reads(PackedBatch::measuring(micro_batch));
-  const auto rows = [&](std::size_t block) {
+  const auto rows_read_of = [&](std::size_t block) {
     const RowSubset* early = rows_of(block, read && reads_early() ? &*read : nullptr);
     return early ? early->most : tokens;
   };
@@ -34,7 +34,7 @@ std::vector<MissedOperation> Model::missed_operations(const MachineModel& gpu,
   std::vector<MissedOperation> missed;
   for (const auto& [operation, why] : operations)
     for (std::size_t i = 0; i < blocks_.size(); ++i)
-      if (const std::optional<std::string> reason = why(*blocks_[i], rows(i)))
+      if (const std::optional<std::string> reason = why(*blocks_[i], rows_read_of(i)))
         missed.push_back({operation, static_cast<std::int64_t>(i), *reason});
   return missed;
 }

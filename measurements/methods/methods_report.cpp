@@ -49,7 +49,8 @@ std::string methods_text(const MethodsReport& report) {
                                               static_cast<double>(first.costs[b].total_bytes())));
       table.add(std::move(row));
     }
-    text += "\n" + table.text();
+    text += '\n';
+    text += table.text();
   }
   return text;
 }
