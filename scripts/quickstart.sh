@@ -27,7 +27,12 @@ while (($# > 0)); do
   case "$1" in
     --input | --set)
       (($# > 1)) || fail "$1 needs a value"
-      if [[ $1 == --input ]]; then input=$2; else settings+=(--set "$2"); fi
+      if [[ $1 == --set ]]; then
+        settings+=(--set "$2")
+      else
+        [[ -z $input ]] || fail "--input can be given once; give a folder that holds all"
+        input=$2
+      fi
       shift
       ;;
     -h | --help)
@@ -127,7 +132,7 @@ mkdir "$folder"
 metrics=$folder/run/metrics.jsonl
 train=("$program" pretrain "$recipe" --input "$input" --output "$folder/run" ${settings[@]+"${settings[@]}"})
 
-stage "tokenizer, data, and the first half of training"
+stage "tokenizer, data, half of the training"
 print_command "${train[@]}"
 start_training "${train[@]}"
 steps=""
@@ -194,24 +199,27 @@ All of it is in $folder:
   run/recipe.toml           the recipe with every key
   run/metrics.jsonl         one line for each logging interval and evaluation
   run/training.svg          loss, size and ranks over the steps
-  run/best.h5               the checkpoint with the lowest held-out loss
+  run/best.h5               the checkpoint with the lowest held-out loss; best-phase-0.h5: that of the first phase
   run/checkpoints/          the newest checkpoints (HDF5)
   pairs/, task/             documentation and functions, and the encoder that was fine-tuned on them
+
+The commands are $PWD/build/release/cli/comera: export PATH="\$PWD/build/release/cli:\$PATH" lets you leave out the folder.
 
 What to try next:
   your own code    scripts/quickstart.sh --input ~/src
   longer training  scripts/quickstart.sh --set phase.0.steps=2000
-  learning rates   $program pretrain $recipe --find-rate --set data.tokenizer=$folder/run/tokenizer.model --set data.train=$folder/run/data/shards
-  its dense baseline   scripts/quickstart.sh --set tensorized.enabled=false
-  other sizes      docs/guide/rank-adaptation.md: this run has shrunk the model to half of its tensor trains' size;
-                   $program bench step --checkpoint $folder/run    what that makes of a step
+  learning rates   $program pretrain $recipe --find-rate \\
+                   --tokenizer $folder/run/tokenizer.model --data $folder/run/data/shards
+  dense baseline   scripts/quickstart.sh --set tensorized.enabled=false
+  how it shrank    docs/guide/rank-adaptation.md
+  how fast it is   $program bench step --checkpoint $folder/run
   larger models    $program inspect recipes/codebert_base.toml --vocabulary 50265
   every key        docs/reference/recipes.md
 TEXT
 
 awk -v gain="$gain" -v least="$required_gain" 'BEGIN {exit !(gain >= least)}' ||
-  fail "the held-out loss is $loss and the unigram baseline $unigram: it has to be at least $required_gain nat lower; look for better rates (docs/lab/learning.md) or try another seed (--set run.seed=...)"
-printf '\nquickstart: the held-out loss is %s nat below the unigram baseline\n' "$gain"
+  fail "the held-out loss is $loss and the unigram baseline $unigram: it has to be at least $required_gain nats lower; look for better rates (docs/lab/learning.md) or try another seed (--set run.seed=...)"
+printf '\nquickstart: the held-out loss is %s nats below the unigram baseline\n' "$gain"
 
 if [[ -n $scores ]]; then
   score() { sed -n "s/.*\"$1\":\([-+.eE0-9]*\).*/\1/p" <<< "$scores"; }

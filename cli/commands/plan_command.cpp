@@ -66,9 +66,8 @@ void add_plan_command(CLI::App& program) {
       program.add_subcommand("plan", "Recommend a model size for a training time on this machine");
   command
       ->add_option("recipe", options->recipe.file,
-                   "Base recipe: its layers, phases and learning rates are kept; width and ranks are chosen: "
-                   "a TOML file, or the name of a "
-                   "built-in recipe")
+                   "TOML file or built-in recipe to begin with: its layers, phases and learning rates are "
+                   "kept, its width and ranks are chosen")
       ->type_name("RECIPE")
       ->capture_default_str();
   command->add_option("--hours", options->hours, "Hours that training may take")

@@ -30,7 +30,8 @@ void add_inference_options(CLI::App& command, InferenceOptions& options) {
       ->type_name("KEY=VALUE");
   command
       .add_option("--length", options.length,
-                  "Truncate sequences to this many tokens (default: as in training)")
+                  "The most tokens of a sequence: longer ones are cut, or refused where text must not be "
+                  "lost (default: as in training)")
       ->check(positive_number);
   add_device_option(command, options.device);
   command.add_option("--threads", options.threads, "Use this many CPU threads; 0: all")

@@ -33,7 +33,7 @@ void warn_of_short_way(const PhaseSection& section, std::int64_t steps, const Sc
   if (way < 1)
     log_line(
         fmt::format("phase {} may be too short to reach its target size; use more steps or a higher "
-                    "learning_rate.gates (a gate starts near 1, and all steps move it by at most {:.2g})",
+                    "learning_rate.gates (gates begin near 1, and can fall by {:.2g} in all of its steps)",
                     section.name, way));
 }
 
@@ -239,7 +239,7 @@ bool RankStages::compact(std::unique_ptr<StepEngine>& engine, const std::functio
   if (Float8State* float8 = engine->model().float8()) float8->restore(scales);
   adapt(*engine);
   if (gone_ > gone_before)
-    log_line(fmt::format("step {}: {} layers are removed, {} of them since the last compaction",
+    log_line(fmt::format("step {}: layers removed: {}, of them since the last compaction: {}",
                          grouped(state.step), gone_, gone_ - gone_before));
   return true;
 }

@@ -23,10 +23,11 @@ PhasePlan::PhasePlan(const Recipe& recipe,
     };
     const std::int64_t steps = section.steps ? *section.steps : steps_of(*section.epochs);
     if (section.epochs && section.warmup_steps > steps)
-      throw UsageError(
-          fmt::format("phase.{0}.warmup_steps = {1} is more than the {2} steps of phase.{0}.epochs = {3} "
-                      "with these data; lower it, or raise epochs",
-                      phase, section.warmup_steps, steps, *section.epochs));
+      throw UsageError(fmt::format(
+          "phase.{0}.warmup_steps = {1} is more than the {2} steps of phase.{0}.epochs = {3} "
+          "with these data; lower it, for instance with --set phase.{0}.warmup_steps={4}, or raise "
+          "epochs",
+          phase, section.warmup_steps, steps, *section.epochs, steps / 10));
     steps_.push_back(steps);
     steps_per_epoch_.push_back(counted ? steps_of(1) : 0);
     epochs_.push_back(section.epochs);

@@ -101,8 +101,8 @@ void TrainingRun::set_best_aside() {
       job_.host(), [&] { return std::string(setup_.directory->set_best_aside(before) ? "yes" : ""); });
   if (!kept.empty())
     log_line(
-        fmt::format("the best model so far is kept as best-phase-{}.h5; commands use the newest checkpoint "
-                    "unless you name that file",
+        fmt::format("the best model so far is kept as best-phase-{}.h5; until this phase has one of its own, "
+                    "commands use the newest checkpoint",
                     before));
   state_.best_step = 0;
   state_.best_score = 0;
