@@ -138,7 +138,7 @@ TEST_F(RankStagesTest, GatesThatCannotGoTheirWayAreWarnedOf) {
   stages.begin(engine.model(), {});
   recipe_.phases[2].learning_rate.gates = 1e-4;  // 100 steps: 0.01
   open(stages, engine, 2);
-  EXPECT_THAT(said_, testing::Contains(HasSubstr("all steps move it by at most 0.01")));
+  EXPECT_THAT(said_, testing::Contains(HasSubstr("can fall by 0.01 in all")));
   said_.clear();
   recipe_.phases[2].learning_rate.gates = 0.5;
   open(stages, engine, 2);
