@@ -68,8 +68,8 @@ class Trainable {
   virtual std::vector<RankedLayer> ranked_layers() const = 0;
   // Scales of 8-bit operands; null without any.
   virtual Float8State* float8() const { return nullptr; }
-  // Adds what training keeps apart from the evaluated weights to them (Linear::consolidate). Called between an
-  // update and the next micro-batch.
+  // Adds what training keeps apart from the evaluated weights to them (Linear::consolidate). Called between
+  // an update and the next micro-batch.
   virtual void consolidate(const Context& /*context*/) const {}
 
   // Called during each micro-batch with ranges of the flat gradient vector that are complete for this

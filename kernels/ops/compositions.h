@@ -4,11 +4,10 @@
 
 // Operations with a fallback decomposition: for each stem of kernels/ops listed here there is a file
 // STEM_composition.cpp.
-#define COMERA_COMPOSITIONS(X)                                                             \
-  X(cross_entropy)                                                                         \
-  X(float8)                                                                                \
-  X(matrix_product) X(tt_feed_forward) X(tt_factors) X(tt_inner) X(tt_linear) X(ttm_table) \
-      X(weight_gradients)
+#define COMERA_COMPOSITIONS(X) \
+  X(cross_entropy)             \
+  X(float8)                    \
+  X(matrix_product) X(tt_feed_forward) X(tt_factors) X(tt_inner) X(tt_linear) X(ttm_table) X(weight_gradients)
 
 namespace comera {
 
