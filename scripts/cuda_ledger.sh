@@ -98,7 +98,7 @@ say() { printf 'cuda_ledger: %d kernels for %d architectures, none spills%s\n' "
 if ! $check; then
   cp "$work/ledger" "$ledger"
   say "; written to $ledger"
-elif ! grep -q "nvcc $version " "$ledger"; then
+elif ! grep -qF "nvcc $version. " "$ledger"; then
   say "; $ledger is of another version of nvcc than this $version and is not compared"
 elif diff -u "$ledger" "$work/ledger"; then
   say "; $ledger is up to date"
