@@ -18,8 +18,8 @@ std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folde
 // Whether the path exists, following links. Error with the system's reason if that cannot be determined.
 bool exists(const std::filesystem::path& path);
 
-// UsageError if nothing is at the path, which is then a mistake of who named it. Other obstacles are left to
-// whoever opens it.
+// UsageError if nothing is at the path, which is then a mistake in the command line or the recipe. Other
+// obstacles are reported by the code that opens it.
 void refuse_missing(const std::filesystem::path& path, std::string_view what = "file or folder",
                     std::string_view advice = "");
 

@@ -30,7 +30,7 @@ void Graph::record() {
   record_ = recording_ != nullptr;
   if (agree_ && (record_ || !fault.empty())) agree_(fault);
   if (!fault.empty())
-    log_info("note: the step could not be recorded as a graph, and goes on without: {}\n", fault);
+    log_info("note: the step could not be recorded as a graph, and continues without one: {}\n", fault);
 }
 
 }  // namespace comera

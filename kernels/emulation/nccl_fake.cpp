@@ -283,7 +283,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
     return refuse(ncclInvalidArgument, "the communicator has been destroyed before");
   if (comm->in_graphs.use_count() > 1)
     return refuse(ncclInvalidUsage,
-                  "graphs that captured its operations exist, for which it would wait for ever");
+                  "graphs that captured its operations exist, and it would never end waiting for them");
   comm->destroyed = true;
   comm->own().ended = true;
   return ncclSuccess;

@@ -166,7 +166,7 @@ bool do_one() {
       waits |= turn_of(*each) >= Turn::waits_for_processes;  // or did until now
     }
     if (waits) wait_for_processes();
-    if (left && !waits) throw EmulationError("streams wait for one another for ever");
+    if (left && !waits) throw EmulationError("streams wait for each other, and none can run");
     return left;
   }
   if (Item& first = stream->queue.front(); first.kind == Item::Kind::graph) {

@@ -40,8 +40,8 @@ class Attention {
   void backward(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
                 bool accumulate_dx, const RowSubset* rows, MergedGradients& gradients) const;
 
-  // Why attention is not computed between the factors, for so many tokens in sequences of up to `length` and
-  // the given rows of y; nothing if it is.
+  // Why attention is not computed between the factors, for micro-batches of `tokens` in sequences of up to
+  // `length` and the given rows of y; nothing if it is.
   std::optional<std::string> why_not_between_factors(const MachineModel& machine, std::int64_t tokens,
                                                      std::int64_t length, std::int64_t rows) const;
 

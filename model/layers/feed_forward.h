@@ -30,7 +30,7 @@ class FeedForward {
   void backward(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
                 bool accumulate_dx, MergedGradients& gradients) const;
 
-  // Why it is not evaluated in one pass over so many tokens; nothing if it is.
+  // Why it is not evaluated in one pass over `tokens`; nothing if it is.
   std::optional<std::string> why_not_in_one_pass(const MachineModel& machine, std::int64_t tokens) const;
   // Why a GPU stores the inner tensor; nothing if it is in registers only.
   std::optional<std::string> why_inner_is_stored(const MachineModel& machine, std::int64_t tokens) const;

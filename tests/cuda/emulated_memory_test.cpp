@@ -128,7 +128,7 @@ TEST_F(EmulatedMemory, WithoutACaptureTheWorkGoesOn) {
   for (int launch = 0; launch < 4; ++launch) graph.launch();
   EXPECT_THAT(
       testing::internal::GetCapturedStderr(),
-      testing::MatchesRegex("note: the step could not be recorded as a graph, and goes on without: "
+      testing::MatchesRegex("note: the step could not be recorded as a graph, and continues without one: "
                             ".*cudaStreamBeginCapture.* failed: cudaErrorStreamCaptureUnsupported.*\n"));
   std::vector<float> got(16);
   allocator->download(got.data(), y.data(), 64, stream);

@@ -1,5 +1,5 @@
 // What a training step of every recipe launches on a GPU, held against docs/lab/launch-ledger.md.
-// With COMERA_UPDATE_DOCS=1 in the environment the page is written anew.
+// With COMERA_UPDATE_DOCS=1 in the environment the test writes the page.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -25,9 +25,9 @@ constexpr double instructions = 132 * 128 * 1.755e9 * per_millisecond, special_f
 
 // ---- Kernels
 
-// A fused kernel with an inner tensor between its products. An element has so many instructions with 32
-// columns, and so many special functions among them, counted in the machine code of bfloat16 (sm_90a); the
-// work counts some of its products, and it executes some again.
+// A fused kernel with an inner tensor between its products. `instructions` and `special_functions` are those
+// of an element with 32 columns, counted in the machine code of bfloat16 (sm_90a); the work counts some of
+// its products, and it executes some again.
 struct Fused {
   const char* name;
   double instructions, special_functions, counted_products, executed_products, reaches;
