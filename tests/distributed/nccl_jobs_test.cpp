@@ -75,7 +75,8 @@ TEST_F(NcclJobs, AProcessThatCannotRecordEndsTheJob) {
 TEST_F(NcclJobs, WithoutRecordingsOnAllProcessesTheJobGoesOn) {
   const ProgramResult result = run(2, "run", {}, "all captures");
   EXPECT_EQ(result.code, 0) << result.output;
-  EXPECT_THAT(result.output, HasSubstr("the step could not be recorded as a graph, and continues without one"));
+  EXPECT_THAT(result.output,
+              HasSubstr("the step could not be recorded as a graph, and continues without one"));
 }
 
 TEST_F(NcclJobs, AnErrorOfOneProcessEndsTheOthers) {
