@@ -53,7 +53,8 @@ std::vector<EncoderConfig::LinearLayer> EncoderConfig::linear_layers() const {
     add(fmt::format("encoder.{}.ffn.up", i), "ffn_up", tensorized.ffn_up, hidden, ffn);
     add(fmt::format("encoder.{}.ffn.down", i), "ffn_down", tensorized.ffn_down, ffn, hidden);
   }
-  add(head == HeadKind::mlm ? "head.transform" : "head.pooler", "head", tensorized.head, hidden, hidden);
+  add(head == HeadKind::mlm ? "head.transform" : "head.pooler", "head", tensorized.head, hidden,
+      head_outputs());
   return list;
 }
 
@@ -86,7 +87,7 @@ void check_layer_ranks(const EncoderConfig& config) {
                  embeds ? "embedding" : linear->kind);
     check_zeros(key + name, ranks, !embeds && !name.starts_with("head."));
     if (embeds)
-      config.tensorized.embedding_shape()->validate(key + name, config.vocabulary, config.hidden);
+      config.tensorized.embedding_shape()->validate(key + name, config.vocabulary, config.table_width());
     else
       linear->shape->validate(key + name, linear->inputs, linear->outputs);
   }
@@ -125,6 +126,9 @@ void EncoderConfig::validate() const {
   };
   positive("layers", layers);
   positive("hidden", hidden);
+  COMERA_CHECK(embedding_size >= 0 && embedding_size <= hidden,
+               "model.embedding_size must be 1 to model.hidden = {}, or 0 for tables of that width; not {}",
+               hidden, embedding_size);
   positive("heads", heads);
   positive("ffn", ffn);
   positive("vocabulary", vocabulary);
@@ -155,8 +159,8 @@ void EncoderConfig::validate() const {
   kind("tensorized.attention", tensorized.attention, hidden, hidden);
   kind("tensorized.ffn_up", tensorized.ffn_up, hidden, ffn);
   kind("tensorized.ffn_down", tensorized.ffn_down, ffn, hidden);
-  kind("tensorized.head", tensorized.head, hidden, hidden);
-  if (tensorized.embedding) tensorized.embedding->validate("tensorized.embedding", vocabulary, hidden);
+  kind("tensorized.head", tensorized.head, hidden, head_outputs());
+  if (tensorized.embedding) tensorized.embedding->validate("tensorized.embedding", vocabulary, table_width());
   COMERA_CHECK(
       compute != DType::bfloat16 || tensorized.plan != PlanKind::modewise,
       "tensorized.plan = \"modewise\" would round to bfloat16 after every mode; choose another plan or "

@@ -58,6 +58,8 @@ struct TensorizedConfig {
 struct EncoderArchitecture {
   std::int64_t layers = 0;
   std::int64_t hidden = 0;
+  // Width of the embedding's tables, with a linear layer from there to `hidden`; 0: `hidden`, without one.
+  std::int64_t embedding_size = 0;
   std::int64_t heads = 0;
   std::int64_t ffn = 0;
   std::int64_t vocabulary = 0;  // in a recipe 0: the tokenizer's vocabulary size
@@ -75,6 +77,13 @@ struct EncoderArchitecture {
   Pooling pooling = Pooling::first;          // for a classification or regression head
   PairEncoding pairs = PairEncoding::joint;  // for a classification or regression head
   double embedding_std = 0.02;
+
+  // Columns of the tables, and of a masked-language head's decoder.
+  std::int64_t table_width() const { return embedding_size > 0 ? embedding_size : hidden; }
+  bool has_narrow_tables() const { return table_width() != hidden; }
+  // Outputs of the head's first layer: a pooler, or the transform before the decoder.
+  std::int64_t head_outputs() const { return head == HeadKind::mlm ? table_width() : hidden; }
+
   friend bool operator==(const EncoderArchitecture&, const EncoderArchitecture&) = default;
 };
 

@@ -242,6 +242,7 @@ void Model::consolidate(const Context& context) const {
 
 std::vector<Linear*> Model::layers() const {
   std::vector<Linear*> list;
+  if (Linear* projection = embedding_->projection()) list.push_back(projection);
   for (const auto& block : blocks_)
     for (Linear* linear : {&block->attention().projections(), &block->attention().output(),
                            &block->ffn().up(), &block->ffn().down()})

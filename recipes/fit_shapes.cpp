@@ -104,14 +104,18 @@ void fit_table(std::optional<TTMShape>& table, std::int64_t width, std::int64_t 
 
 }  // namespace
 
+void fit_head(TensorizedConfig& shapes, const EncoderArchitecture& model, std::vector<std::string>& notes) {
+  fit("head", shapes.head, model.hidden, model.head_outputs(), notes);
+}
+
 std::vector<std::string> fit_shapes(TensorizedConfig& shapes, const EncoderArchitecture& model,
                                     std::int64_t vocabulary) {
   std::vector<std::string> notes;
   fit("attention", shapes.attention, model.hidden, model.hidden, notes);
   fit("ffn_up", shapes.ffn_up, model.hidden, model.ffn, notes);
   fit("ffn_down", shapes.ffn_down, model.ffn, model.hidden, notes);
-  fit("head", shapes.head, model.hidden, model.hidden, notes);
-  fit_table(shapes.embedding, model.hidden, vocabulary, notes);
+  fit_head(shapes, model, notes);
+  fit_table(shapes.embedding, model.table_width(), vocabulary, notes);
   return notes;
 }
 

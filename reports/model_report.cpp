@@ -109,14 +109,16 @@ std::string missed_operations_text(const Model& model, const MachineModel& gpu,
 }  // namespace
 
 std::int64_t dense_parameters(const EncoderConfig& config) {
-  const std::int64_t h = config.hidden, f = config.ffn, v = config.vocabulary;
+  const std::int64_t h = config.hidden, f = config.ffn, v = config.vocabulary, e = config.table_width();
   const std::int64_t norm = 2 * h, square = h * h + h;
   const std::int64_t block = 4 * square + (h * f + f) + (f * h + h) + 2 * norm;
   const std::int64_t head = config.head == HeadKind::mlm
-                                ? square + norm + v
+                                ? h * e + e + 2 * e + v
                                 : square + (config.classifier_inputs() + 1) * config.sequence_outputs();
   const std::int64_t positions = config.positions == Positions::learned ? config.max_positions : 0;
-  return (v + positions + config.types) * h + norm + config.layers * block + head;
+  const std::int64_t projection = config.has_narrow_tables() ? e * h + h : 0;
+  const std::int64_t outer_norm = config.norm == NormPlacement::post ? 2 * e : norm;
+  return (v + positions + config.types) * e + outer_norm + projection + config.layers * block + head;
 }
 
 std::string model_report(const Model& model) {

@@ -15,7 +15,7 @@ class ComeraConfig(PretrainedConfig):
     model_type = "comera"
 
     def __init__(self, vocab_size=320, hidden_size=64, num_hidden_layers=1, num_attention_heads=1,
-                 intermediate_size=256, hidden_act="gelu", max_position_embeddings=128, type_vocab_size=2,
+                 intermediate_size=256, embedding_size=None, hidden_act="gelu", max_position_embeddings=128, type_vocab_size=2,
                  layer_norm_eps=1e-12, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, initializer_range=0.02,
                  positions="learned", rotary_theta=10000.0, slopes=None, norm="post", pooling="first",
                  pairs="joint", tensor_trains=None, matrices="outputs_inputs", pad_token_id=0, **kwargs):
@@ -24,6 +24,7 @@ class ComeraConfig(PretrainedConfig):
         self.num_hidden_layers = num_hidden_layers
         self.num_attention_heads = num_attention_heads
         self.intermediate_size = intermediate_size
+        self.embedding_size = embedding_size or hidden_size  # of the tables, and of what the head decodes
         self.hidden_act = hidden_act
         self.max_position_embeddings = max_position_embeddings
         self.type_vocab_size = type_vocab_size
@@ -77,7 +78,7 @@ class Table(nn.Embedding):
     """A row for each token, also the decoder of a masked-language head."""
 
     def __init__(self, config):
-        super().__init__(config.vocab_size, config.hidden_size)
+        super().__init__(config.vocab_size, config.embedding_size)
 
     def decode(self, h):
         return h @ self.weight.T
@@ -129,19 +130,20 @@ def linear(config, name, inputs, outputs):
     return nn.Linear(inputs, outputs) if shape is None else TensorTrainLinear(inputs, outputs, shape)
 
 
-def layer_norm(config):
-    return nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+def layer_norm(config, width=None):
+    return nn.LayerNorm(width or config.hidden_size, eps=config.layer_norm_eps)
 
 
 class Embedding(nn.Module):
     def __init__(self, config):
         super().__init__()
-        shape = config.tensor_trains.get("embedding.tokens")
+        shape, width = config.tensor_trains.get("embedding.tokens"), config.embedding_size
         self.tokens = Table(config) if shape is None else TensorTrainTable(config, shape)
         if config.positions == "learned":
-            self.positions = nn.Parameter(torch.empty(config.max_position_embeddings, config.hidden_size))
-        self.types = nn.Parameter(torch.empty(config.type_vocab_size, config.hidden_size))
-        self.norm = layer_norm(config) if config.norm == "post" else nn.Identity()
+            self.positions = nn.Parameter(torch.empty(config.max_position_embeddings, width))
+        self.types = nn.Parameter(torch.empty(config.type_vocab_size, width))
+        self.norm = layer_norm(config, width) if config.norm == "post" else nn.Identity()
+        self.projection = nn.Identity() if width == config.hidden_size else nn.Linear(width, config.hidden_size)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
         self.learned = config.positions == "learned"
 
@@ -150,7 +152,7 @@ class Embedding(nn.Module):
         x = tokens + self.types[types]
         if self.learned:
             x = x + (self.positions[:x.shape[1]] if places is None else self.positions[places])
-        return self.dropout(self.norm(x))
+        return self.projection(self.dropout(self.norm(x)))
 
 
 class Attention(nn.Module):
@@ -341,9 +343,9 @@ class ComeraModel(ComeraPreTrainedModel):
 class MaskedLanguageHead(nn.Module):
     def __init__(self, config):
         super().__init__()
-        self.transform = linear(config, "head.transform", config.hidden_size, config.hidden_size)
+        self.transform = linear(config, "head.transform", config.hidden_size, config.embedding_size)
         self.activation = ACT2FN[config.hidden_act]
-        self.norm = layer_norm(config)
+        self.norm = layer_norm(config, config.embedding_size)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
 
     def forward(self, hidden, table):

@@ -29,8 +29,12 @@ std::string class_prefix(Form form) {
       return "MegatronBert";
     case Form::roformer:
       return "RoFormer";
+    case Form::electra:
+      return "Electra";
     case Form::roberta:
       return "Roberta";
+    case Form::albert:
+      return "Albert";
     case Form::comera:
       return "Comera";
   }
@@ -95,8 +99,8 @@ constexpr std::pair<std::string_view, Activation> hidden_acts[] = {
     {"gelu_fast", Activation::gelu_tanh}, {"relu", Activation::relu},
     {"silu", Activation::silu},           {"swish", Activation::silu}};
 
-Activation read_activation(const ConfigMembers& members) {
-  const auto name = members.get<std::string>("hidden_act", "gelu");
+Activation read_activation(const ConfigMembers& members, Form form) {
+  const auto name = members.get<std::string>("hidden_act", form == Form::albert ? "gelu_new" : "gelu");
   const auto* const found = std::ranges::find(hidden_acts, name, [](const auto& act) { return act.first; });
   if (found != std::end(hidden_acts)) return found->second;
   std::string known;
@@ -127,8 +131,9 @@ std::string config_json(const TransformersConfig& config, const data::SpecialIds
       {"initializer_range", model.embedding_std},
       {"pad_token_id", special.pad},
       {"dtype", "float32"}};
+  if (config.form == Form::roformer || config.form == Form::electra || model.has_narrow_tables())
+    json["embedding_size"] = model.table_width();
   if (config.form == Form::roformer) {
-    json["embedding_size"] = model.hidden;
     json["rotary_value"] = false;
     json["rotary_theta"] = model.rotary_theta;
   }
@@ -154,11 +159,12 @@ std::string joined(const std::vector<std::string>& names) {
 
 Form form_in(const ConfigMembers& members) {
   const auto type = members.get<std::string>("model_type");
-  for (const Form form : {Form::bert, Form::megatron_bert, Form::roformer, Form::roberta, Form::comera})
+  for (const Form form : {Form::bert, Form::megatron_bert, Form::roformer, Form::electra, Form::roberta,
+                          Form::albert, Form::comera})
     if (type == name_of(form)) return form;
   throw Error(
-      fmt::format("{}: a model of type {} cannot be imported; bert, megatron-bert, roberta, and what comera "
-                  "has exported can",
+      fmt::format("{}: a model of type {} cannot be imported; bert, megatron-bert, roberta, electra, "
+                  "albert, and what comera has exported can",
                   members.file(), type));
 }
 
@@ -170,16 +176,17 @@ void read_head(const ConfigMembers& members, TransformersConfig& config) {
   COMERA_CHECK(
       known, "{}: {} has a head that cannot be imported; masked-language models and sequence classifiers can",
       members.file(), joined(architectures));
-  COMERA_CHECK(config.form != Form::roberta || name.ends_with("Model") ||
-                   name.ends_with("ForSequenceClassification") || config.model.activation == Activation::gelu,
-               "{}: architectures = [{}] cannot be imported: the head of RoBERTa's masked language model has "
+  const bool has_own_gelu = (config.form == Form::roberta || config.form == Form::electra) &&
+                            (name.empty() || name.ends_with("ForMaskedLM"));
+  COMERA_CHECK(!has_own_gelu || config.model.activation == Activation::gelu,
+               "{}: architectures = [{}] cannot be imported: the head of {}'s masked language model has "
                "GELU whatever hidden_act is; only hidden_act = \"gelu\" can",
-               members.file(), name);
+               members.file(), name, class_prefix(config.form));
   if (!name.ends_with("ForSequenceClassification")) return;
-  COMERA_CHECK(config.form != Form::roformer,
-               "{}: architectures = {} cannot be imported: the head of RoFormer's classifier has another "
+  COMERA_CHECK(config.form != Form::roformer && config.form != Form::electra,
+               "{}: architectures = {} cannot be imported: the head of {}'s classifier has another "
                "activation than tanh",
-               members.file(), name);
+               members.file(), name, class_prefix(config.form));
   const SequenceAnswers answers = read_answers(members);
   config.model.head = answers.regression ? HeadKind::regression : HeadKind::classification;
   config.model.classes = answers.count;
@@ -229,6 +236,11 @@ void require_own_slopes(const ConfigMembers& members, const EncoderConfig& model
                members.file(), model.heads);
 }
 
+void read_embedding_size(const ConfigMembers& members, EncoderConfig& model, std::int64_t otherwise) {
+  const auto size = members.get<std::int64_t>("embedding_size", otherwise);
+  model.embedding_size = size == model.hidden ? 0 : size;
+}
+
 void read_comera_keys(const ConfigMembers& members, EncoderConfig& model) {
   const auto choose = [&](const char* key, std::initializer_list<const char*> names) {
     const auto name = members.get<std::string>(key);
@@ -245,6 +257,7 @@ void read_comera_keys(const ConfigMembers& members, EncoderConfig& model) {
   model.pairs = static_cast<PairEncoding>(choose("pairs", {"joint", "separate"}));
   model.rotary_theta = members.get<double>("rotary_theta", model.rotary_theta);
   if (model.positions == Positions::relative) require_own_slopes(members, model);
+  read_embedding_size(members, model, model.hidden);
   read_shapes(members, model);
   for (auto* kind : {&model.tensorized.attention, &model.tensorized.ffn_up, &model.tensorized.ffn_down,
                      &model.tensorized.head})
@@ -274,12 +287,11 @@ TransformersConfig read_config(const std::filesystem::path& folder) {
   model.dropout = members.get<double>("hidden_dropout_prob", 0.1);
   model.attention_dropout = members.get<double>("attention_probs_dropout_prob", 0.1);
   model.embedding_std = members.get<double>("initializer_range", 0.02);
-  model.activation = read_activation(members);
+  model.activation = read_activation(members, config.form);
   members.require<std::string>("position_embedding_type", "absolute");
   members.require<bool>("is_decoder", false);
   members.require<bool>("add_cross_attention", false);
   members.require<bool>("rotary_value", false);
-  members.require<std::int64_t>("embedding_size", model.hidden);
   config.tied = members.get<bool>("tie_word_embeddings", true);
   if (config.form == Form::comera) members.require<bool>("tie_word_embeddings", true);
   switch (config.form) {
@@ -288,9 +300,23 @@ TransformersConfig read_config(const std::filesystem::path& folder) {
     case Form::megatron_bert:
       model.norm = NormPlacement::pre;
       break;
+    case Form::electra:
+      read_embedding_size(members, model, 128);
+      break;
+    case Form::albert:
+      read_embedding_size(members, model, 128);
+      members.require<std::int64_t>("num_hidden_groups", 1);
+      members.require<std::int64_t>("inner_group_num", 1);
+      COMERA_CHECK(
+          model.has_narrow_tables(),
+          "{}: embedding_size = {} is hidden_size, which cannot be imported: ALBERT has a linear layer "
+          "between them even then",
+          members.file(), model.hidden);
+      break;
     case Form::roformer:
       model.positions = Positions::rotary;
       model.rotary_theta = members.get<double>("rotary_theta", model.rotary_theta);
+      read_embedding_size(members, model, model.hidden);
       break;
     case Form::roberta:
       members.require<std::int64_t>("pad_token_id", 1);

@@ -42,7 +42,9 @@ std::vector<double> sines_first(const EncoderConfig& config) {
 
 }  // namespace
 
-bool has_pooler(Form form) { return form == Form::bert || form == Form::megatron_bert; }
+bool has_pooler(Form form) {
+  return form == Form::bert || form == Form::megatron_bert || form == Form::albert;
+}
 
 void write_weights(const std::filesystem::path& folder, const Model& model, Form form,
                    const std::vector<CarriedParameter>& carried) {
@@ -81,9 +83,18 @@ bool follows_from_others(const std::string& name) {
 
 // Weights of heads that this model does not have.
 bool is_of_another_head(const std::string& name) {
-  constexpr const char* heads[] = {"cls.", "lm_head.", "classifier", "pooler.", "head."};
+  constexpr const char* heads[] = {"cls.",
+                                   "lm_head.",
+                                   "classifier",
+                                   "pooler.",
+                                   "head.",
+                                   "predictions.",
+                                   "generator_predictions.",
+                                   "generator_lm_head.",
+                                   "sop_classifier.",
+                                   "discriminator_predictions."};
   std::string_view rest = name;
-  for (const std::string_view base : {"bert.", "roberta.", "roformer.", "comera."})
+  for (const std::string_view base : {"bert.", "roberta.", "roformer.", "electra.", "albert.", "comera."})
     if (rest.starts_with(base)) rest.remove_prefix(base.size());
   return std::ranges::any_of(heads, [&](const char* head) { return rest.starts_with(head); });
 }

@@ -8,12 +8,12 @@
 namespace comera::exchange {
 
 const char* name_of(Form form) {
-  constexpr std::array names{"bert", "megatron-bert", "roformer", "roberta", "comera"};
+  constexpr std::array names{"bert", "megatron-bert", "roformer", "electra", "roberta", "albert", "comera"};
   return names[static_cast<std::size_t>(form)];
 }
 
 std::string base_prefix(Form form) {
-  constexpr std::array prefixes{"bert.", "bert.", "roformer.", "roberta.", "comera."};
+  constexpr std::array prefixes{"bert.", "bert.", "roformer.", "electra.", "roberta.", "albert.", "comera."};
   return prefixes[static_cast<std::size_t>(form)];
 }
 
@@ -24,6 +24,10 @@ FormChoice form_of(const EncoderConfig& config) {
     return {Form::comera, "its head takes the mean over a sequence's tokens"};
   if (!mlm && config.pairs == PairEncoding::separate)
     return {Form::comera, "its head compares two texts that are encoded separately"};
+  if (config.positions == Positions::learned && config.has_narrow_tables()) {
+    if (post && mlm && config.activation == Activation::gelu) return {Form::electra};
+    return {Form::comera, "its tables are narrower than its layers"};
+  }
   if (config.positions == Positions::learned) return {post ? Form::bert : Form::megatron_bert};
   if (!post) return {Form::comera, "it is pre-norm with rotary positions"};
   if (!mlm) return {Form::comera, "RoFormer's classifier has another activation than its pooler"};
@@ -42,31 +46,64 @@ LayerNames block_names(Form form) {
                    {"attention.output", "attention.output.dense"},
                    {"ffn.up", "intermediate.dense"},
                    {"ffn.down", "output.dense"}};
+  if (form == Form::albert)
+    return {{"attention.query", "attention.query"},
+            {"attention.key", "attention.key"},
+            {"attention.value", "attention.value"},
+            {"attention.output", "attention.dense"},
+            {"ffn.up", "ffn"},
+            {"ffn.down", "ffn_output"},
+            {"norm1", "attention.LayerNorm"},
+            {"norm2", "full_layer_layer_norm"}};
   const bool pre = form == Form::megatron_bert;
   names["norm1"] = pre ? "attention.ln" : "attention.output.LayerNorm";
   names["norm2"] = pre ? "ln" : "output.LayerNorm";
   return names;
 }
 
+// The masked-language head: its transform, the norm behind it, and what its bias belongs to.
+struct HeadNames {
+  std::string transform, norm, decoder;
+};
+
+HeadNames head_names(Form form) {
+  switch (form) {
+    case Form::roberta:
+      return {"lm_head.dense", "lm_head.layer_norm", "lm_head"};
+    case Form::electra:
+      return {"generator_predictions.dense", "generator_predictions.LayerNorm", "generator_lm_head"};
+    case Form::albert:
+      return {"predictions.dense", "predictions.LayerNorm", "predictions"};
+    case Form::bert:
+    case Form::megatron_bert:
+    case Form::roformer:
+    case Form::comera:
+      break;
+  }
+  const std::string predictions = "cls.predictions";
+  return {predictions + ".transform.dense", predictions + ".transform.LayerNorm", predictions};
+}
+
 LayerNames other_names(Form form) {
-  const bool roberta = form == Form::roberta;
+  const bool roberta = form == Form::roberta, albert = form == Form::albert;
   const std::string base = base_prefix(form);
-  const std::string predictions = roberta ? "lm_head" : "cls.predictions",
-                    transform = roberta ? predictions : predictions + ".transform";
+  const HeadNames head = head_names(form);
   return {{"embedding.tokens", base + "embeddings.word_embeddings"},
           {"embedding.norm", base + "embeddings.LayerNorm"},
+          {"embedding.projection",
+           base + (albert ? "encoder.embedding_hidden_mapping_in" : "embeddings_project")},
           {"encoder.norm", base + "encoder.ln"},
-          {"head.transform", transform + ".dense"},
-          {"head.norm", transform + (roberta ? ".layer_norm" : ".LayerNorm")},
-          {"head", predictions},
-          {"head.pooler", roberta ? "classifier.dense" : base + "pooler.dense"},
+          {"head.transform", head.transform},
+          {"head.norm", head.norm},
+          {"head", head.decoder},
+          {"head.pooler", roberta ? "classifier.dense" : base + (albert ? "pooler" : "pooler.dense")},
           {"head.classifier", roberta ? "classifier.out_proj" : "classifier"}};
 }
 
 bool is_linear(std::string_view layer) {
   return layer.find(".attention.") != std::string_view::npos ||
-         layer.find(".ffn.") != std::string_view::npos || layer == "head.transform" ||
-         layer == "head.pooler" || layer == "head.classifier";
+         layer.find(".ffn.") != std::string_view::npos || layer == "embedding.projection" ||
+         layer == "head.transform" || layer == "head.pooler" || layer == "head.classifier";
 }
 
 }  // namespace
@@ -97,7 +134,9 @@ TensorPlace place_of(const std::string& parameter, Form form) {
     const LayerNames blocks = block_names(form);
     const auto in_block = blocks.find(layer.substr(begin + 1));
     COMERA_CHECK(in_block != blocks.end(), "{}: has no place in a {} model", parameter, name_of(form));
-    place.theirs = base + "encoder.layer" + layer.substr(7, begin - 7) + "." + in_block->second + end;
+    const std::string block = form == Form::albert ? ".albert_layer_groups.0.albert_layers.0"
+                                                   : ".layer" + layer.substr(7, begin - 7);
+    place.theirs = base + "encoder" + block + "." + in_block->second + end;
   }
   place.transposed = is_linear(layer) && end == ".weight";
   place.interleaved =

@@ -13,7 +13,9 @@ enum class Form : std::uint8_t {
   bert,           // post-norm, learned positions
   megatron_bert,  // the same with pre-norm
   roformer,       // post-norm, rotary positions, a masked-language head
+  electra,        // BERT with narrow tables and a masked-language head: ELECTRA's generator
   roberta,        // read only: BERT with other names
+  albert,         // read only: BERT with narrow tables, whose layers all have the same weights
   comera,         // no counterpart: with our modelling file (modeling_comera.py)
 };
 // The model_type of a config.json.

@@ -28,9 +28,10 @@ WeightNames names_of(const TensorPlace& place, Form form) {
   add_spellings(place.theirs, form, names.own);
   if (form == Form::comera) return names;
   const std::string decoder = place_of("head.bias", form).theirs;  // "cls.predictions.bias"
-  const std::string of_decoder = decoder.substr(0, decoder.rfind('.')) + ".decoder.";
+  const std::string of_decoder =
+      decoder.substr(0, decoder.rfind('.')) + (form == Form::electra ? "." : ".decoder.");
   if (place.ours == "embedding.tokens.weight") names.tied.push_back(of_decoder + "weight");
-  if (place.ours == "head.bias") names.tied.push_back(of_decoder + "bias");
+  if (place.ours == "head.bias" && form != Form::electra) names.tied.push_back(of_decoder + "bias");
   return names;
 }
 

@@ -12,21 +12,26 @@ constexpr const char* tables_stay_wide = "rows of a table are looked up, not mul
 }
 
 EmbeddingBlock::EmbeddingBlock(ParameterStore& store, const EncoderConfig& config)
-    : dropout_(config.dropout), hidden_(config.hidden) {
+    : dropout_(config.dropout), width_(config.table_width()) {
   tokens_ =
-      make_embedding(store, EncoderConfig::embedding_layer, config.vocabulary, config.hidden,
-                     config.embedding_std, config.tensorized.embedding_shape(), config.tensorized.lookup);
+      make_embedding(store, EncoderConfig::embedding_layer, config.vocabulary, width_, config.embedding_std,
+                     config.tensorized.embedding_shape(), config.tensorized.lookup);
   const auto table = [&](const char* name, std::int64_t rows) {
     return store.add({.name = name,
                       .role = ParameterRole::dense,
-                      .shape = {rows, config.hidden},
+                      .shape = {rows, width_},
                       .decays = true,
                       .initializer = {Initializer::Kind::normal, config.embedding_std}});
   };
   if (config.positions == Positions::learned) positions_ = table("embedding.positions", config.max_positions);
   types_ = table("embedding.types", config.types);
   if (config.norm == NormPlacement::post)
-    norm_ = LayerNorm::add(store, "embedding.norm", config.hidden, config.norm_eps);
+    norm_ = LayerNorm::add(store, "embedding.norm", width_, config.norm_eps);
+  if (config.has_narrow_tables())
+    projection_ = make_linear(
+        store,
+        {.name = "embedding.projection", .outputs = {""}, .input_size = width_, .output_size = config.hidden},
+        DenseForm{});
 }
 
 EmbeddingBlock::Saved EmbeddingBlock::forward(const EncoderStep& step) const {
@@ -34,8 +39,8 @@ EmbeddingBlock::Saved EmbeddingBlock::forward(const EncoderStep& step) const {
   Arena& arena = step.context.arena;
   const DType dtype = step.store.compute(), master = step.store.dtype();
   Saved saved;
-  saved.y = arena.saved({tokens, hidden_}, dtype);
-  const Tensor sum = norm_ ? arena.saved({tokens, hidden_}, dtype) : saved.y;
+  saved.y = arena.saved({tokens, width_}, dtype);
+  const Tensor sum = norm_ ? arena.saved({tokens, width_}, dtype) : saved.y;
   const ProductPlace place(step.context.products, EncoderConfig::embedding_layer, tables_stay_wide);
   {
     ArenaScope scope(arena);
@@ -64,10 +69,22 @@ EmbeddingBlock::Saved EmbeddingBlock::forward(const EncoderStep& step) const {
   const DropoutSpec dropout = step.dropout(dropout_, dropout_site::embedding);
   if (dropout.active())
     run(step.context, Dropout{.x = saved.y, .dropout = dropout, .step_inputs = step.inputs, .y = saved.y});
+  if (projection_) {
+    saved.projected = projection_->forward(step.context, saved.y, {});
+    saved.y = saved.projected.output();
+  }
   return saved;
 }
 
 void EmbeddingBlock::backward(const EncoderStep& step, const Saved& saved, const Tensor& dy) const {
+  if (!projection_) return rows_backward(step, saved, dy);
+  ArenaScope scope(step.context.arena);
+  const Tensor drows = scope.tensor({dy.dim(0), width_}, dy.dtype());
+  projection_->backward(step.context, saved.projected, {dy}, drows, false);
+  rows_backward(step, saved, drows);
+}
+
+void EmbeddingBlock::rows_backward(const EncoderStep& step, const Saved& saved, const Tensor& dy) const {
   const DropoutSpec dropout = step.dropout(dropout_, dropout_site::embedding);
   if (dropout.active())
     run(step.context, Dropout{.x = dy, .dropout = dropout, .step_inputs = step.inputs, .y = dy});

@@ -6,33 +6,40 @@
 #include "model/encoder_step.h"
 #include "model/layers/layer_norm.h"
 #include "tensorized/embedding/embedding.h"
+#include "tensorized/linear/linear.h"
 
 namespace comera {
 
 // y = dropout(norm(token row + position + type)). A pre-norm encoder has no norm here; only learned positions
-// are added here.
+// are added here. Where the tables are narrower than the encoder (EncoderArchitecture::embedding_size), a
+// dense linear layer with a bias follows, the `projection` (Lan et al., 2020; Clark et al., 2020).
 class EmbeddingBlock {
  public:
   EmbeddingBlock(ParameterStore& store, const EncoderConfig& config);
 
   struct Saved {
-    Tensor sum;  // (T, hidden), only with a norm
+    Tensor sum;  // (T, table width), only with a norm
     NormStatistics statistics;
-    Tensor y;  // (T, hidden)
+    Linear::Saved projected;  // only with a projection
+    Tensor y;                 // (T, hidden)
   };
   Saved forward(const EncoderStep& step) const;
   // Overwrites dy (T, hidden).
   void backward(const EncoderStep& step, const Saved& saved, const Tensor& dy) const;
 
   const Embedding& tokens() const { return *tokens_; }
+  Linear* projection() const { return projection_.get(); }  // null without one
 
  private:
+  void rows_backward(const EncoderStep& step, const Saved& saved, const Tensor& dy) const;
+
   double dropout_;
-  std::int64_t hidden_;
+  std::int64_t width_;  // of the tables
   std::unique_ptr<Embedding> tokens_;
   std::optional<ParameterId> positions_;
   ParameterId types_;
   std::optional<LayerNorm> norm_;
+  std::unique_ptr<Linear> projection_;
 };
 
 }  // namespace comera

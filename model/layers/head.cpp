@@ -12,11 +12,11 @@ namespace comera {
 
 namespace {
 
-// A layer that keeps the hidden width: the transform of a masked-language head, the pooler of a classifier.
-std::unique_ptr<Linear> make_square(ParameterStore& store, const EncoderConfig& config,
-                                    const std::string& name) {
+// The transform of a masked-language head, or the pooler of a classifier.
+std::unique_ptr<Linear> make_first_layer(ParameterStore& store, const EncoderConfig& config,
+                                         const std::string& name) {
   const Linear::Spec spec{
-      .name = name, .outputs = {""}, .input_size = config.hidden, .output_size = config.hidden};
+      .name = name, .outputs = {""}, .input_size = config.hidden, .output_size = config.head_outputs()};
   return make_linear(store, spec, config.form_of(config.tensorized.head, spec));
 }
 
@@ -25,9 +25,9 @@ std::unique_ptr<Linear> make_square(ParameterStore& store, const EncoderConfig& 
 MaskedLanguageHead::MaskedLanguageHead(ParameterStore& store, const EncoderConfig& config,
                                        const Embedding& tokens)
     : tokens_(tokens),
-      transform_(make_square(store, config, "head.transform")),
+      transform_(make_first_layer(store, config, "head.transform")),
       activation_(config.activation),
-      norm_(LayerNorm::add(store, "head.norm", config.hidden, config.norm_eps)),
+      norm_(LayerNorm::add(store, "head.norm", config.table_width(), config.norm_eps)),
       bias_(store.add({.name = "head.bias",
                        .role = ParameterRole::dense,
                        .shape = {config.vocabulary},
@@ -46,7 +46,7 @@ MaskedLanguageHead::Passed MaskedLanguageHead::evaluate(const EncoderStep& step,
   const std::int64_t rows = hidden.dim(0);
   Passed passed;
   passed.transformed = transform_->forward(context, hidden, {.activation = activation_});
-  passed.normed = arena.saved(hidden.shape(), dtype);
+  passed.normed = arena.saved(passed.transformed.output().shape(), dtype);
   passed.mean = arena.saved({rows}, master);
   passed.rstd = arena.saved({rows}, master);
   run(context, LayerNormForward{.x = passed.transformed.output(),
@@ -65,7 +65,7 @@ void MaskedLanguageHead::pass(const EncoderStep& step, const Tensor& hidden, boo
   Arena& arena = context.arena;
   const std::size_t mark = arena.mark();
   const auto [transformed, normed, mean, rstd] = evaluate(step, hidden);
-  const Tensor g = gradient ? arena.saved(hidden.shape(), hidden.dtype()) : Tensor();
+  const Tensor g = gradient ? arena.saved(normed.shape(), hidden.dtype()) : Tensor();
   const ProductPlace decoder(context.products, "head.decoder", "logits decide about the loss");
   tokens_.cross_entropy(context, {.h = normed,
                                   .targets = step.batch.masked_targets,
@@ -120,7 +120,7 @@ SequenceHead::SequenceHead(ParameterStore& store, const EncoderConfig& config)
       pairs_(config.pairs),
       outputs_(config.sequence_outputs()),
       dropout_(config.dropout),
-      pooler_(make_square(store, config, "head.pooler")),
+      pooler_(make_first_layer(store, config, "head.pooler")),
       classifier_(make_linear(store,
                               {.name = "head.classifier",
                                .outputs = {""},

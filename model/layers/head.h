@@ -36,7 +36,7 @@ class Head {
 };
 
 // Masked language modelling: logits = norm(gelu(W h + b)) tableᵀ + bias at masked positions, table tied to
-// the token embedding (Devlin et al., 2019).
+// the token embedding (Devlin et al., 2019). W maps to the table's width (as in ALBERT and ELECTRA).
 class MaskedLanguageHead final : public Head {
  public:
   MaskedLanguageHead(ParameterStore& store, const EncoderConfig& config, const Embedding& tokens);

@@ -43,7 +43,8 @@ TEST_P(Import, SaysWhatTransformersSaid) {
 
 INSTANTIATE_TEST_SUITE_P(Exchange, Import,
                          testing::Values("bert_mlm", "bert_classes", "bert_score", "megatron_mlm",
-                                         "roberta_mlm", "roberta_classes"),
+                                         "roberta_mlm", "roberta_classes", "electra_mlm", "albert_mlm",
+                                         "albert_classes"),
                          [](const auto& tested) { return std::string(tested.param); });
 
 // The mean over one sequence of what the encoder gives.
@@ -72,13 +73,18 @@ std::vector<double> mean_of(const data::Sample& sample, const LoadedModel& loade
   return mean;
 }
 
-TEST(ImportedEncoder, WithoutAHeadGetsANewOne) {
+class ImportedEncoder : public testing::TestWithParam<const char*> {};
+
+INSTANTIATE_TEST_SUITE_P(Exchange, ImportedEncoder, testing::Values("bert_encoder", "electra_encoder"),
+                         [](const auto& tested) { return std::string(tested.param); });
+
+TEST_P(ImportedEncoder, WithoutAHeadGetsANewOne) {
   const TemporaryFolder folder;
-  const Imported imported = import_model(models / "bert_encoder", {}, folder / "model.h5");
+  const Imported imported = import_model(models / GetParam(), {}, folder / "model.h5");
   EXPECT_THAT(imported.fresh, testing::Contains("head.transform.weight"));
   for (const std::string& name : imported.fresh) EXPECT_TRUE(name.starts_with("head.")) << name;
   const LoadedModel loaded(folder / "model.h5", {}, {}, "cpu");
-  const Said said = said_of(models / "bert_encoder");
+  const Said said = said_of(models / GetParam());
   const auto width = static_cast<std::size_t>(loaded.model.config().hidden);
   for (std::size_t i = 0; i < said.samples.size(); ++i) {
     const std::size_t tokens = said.samples[i].ids.size();
@@ -102,7 +108,12 @@ TEST(ImportedModel, KeepsItsLabels) {
 
 // import, compact --error 0, export: nobody's logits change.
 TEST(ImportedModel, GoesRoundWithoutALoss) {
-  for (const char* name : {"bert_mlm", "megatron_mlm", "bert_classes"}) {
+  struct Table {
+    std::string name, column_modes;
+  };
+  const std::string wide = "[2,4]";
+  for (const auto& [name, column_modes] :
+       {Table{"bert_mlm", wide}, {"megatron_mlm", wide}, {"bert_classes", wide}, {"electra_mlm", "[2,3]"}}) {
     const TemporaryFolder folder;
     import_model(models / name, {}, folder / "dense.h5");
     {
@@ -112,7 +123,7 @@ TEST(ImportedModel, GoesRoundWithoutALoss) {
           {"tensorized.attention.input_modes=[2,4]", "tensorized.attention.output_modes=[4,2]",
            "tensorized.attention.ranks=[2,8,2]", "tensorized.ffn_up.input_modes=[2,4]",
            "tensorized.ffn_up.output_modes=[4,3]", "tensorized.ffn_up.ranks=[2,8,3]",
-           "tensorized.embedding.row_modes=[5,5]", "tensorized.embedding.column_modes=[2,4]",
+           "tensorized.embedding.row_modes=[5,5]", "tensorized.embedding.column_modes=" + column_modes,
            "tensorized.embedding.ranks=[10]"});
       compact_dense(dense, recipe, {.error = 0}, folder / "trains.h5");
     }

@@ -26,6 +26,9 @@ TEST(TiedWeights, AreFoundUnderEitherName) {
       {"megatron_mlm", "cls.predictions.bias", "cls.predictions.decoder.bias"},
       {"roberta_mlm", "roberta.embeddings.word_embeddings.weight", "lm_head.decoder.weight"},
       {"roberta_mlm", "lm_head.bias", "lm_head.decoder.bias"},
+      {"electra_mlm", "electra.embeddings.word_embeddings.weight", "generator_lm_head.weight"},
+      {"albert_mlm", "albert.embeddings.word_embeddings.weight", "predictions.decoder.weight"},
+      {"albert_mlm", "predictions.bias", "predictions.decoder.bias"},
   };
   for (const Renamed& renamed : cases)
     for (const bool also : {false, true}) {
@@ -44,7 +47,8 @@ TEST(TiedWeights, ThatDifferAreRefused) {
         Renamed{"bert_mlm", "cls.predictions.bias", "cls.predictions.decoder.bias"},
         Renamed{"megatron_mlm", bert_table, bert_decoder},
         Renamed{"roberta_mlm", "roberta.embeddings.word_embeddings.weight", "lm_head.decoder.weight"},
-        Renamed{"roberta_mlm", "lm_head.bias", "lm_head.decoder.bias"}}) {
+        Renamed{"roberta_mlm", "lm_head.bias", "lm_head.decoder.bias"},
+        Renamed{"electra_mlm", "electra.embeddings.word_embeddings.weight", "generator_lm_head.weight"}}) {
     const Copy copy(both.model);
     copy.rename(both.from, both.to, true);
     copy.change_weights([&](Weights& weights) { weights.at(both.to).values[3] += 0.5; });

@@ -30,8 +30,19 @@ inline EncoderConfig small_config(bool tensorized, HeadKind head = HeadKind::mlm
   return config;
 }
 
-// The same without some of its layers: of one block K, V and the first feed-forward layer, of the other all
-// that anybody sees.
+// The same with tables of 8 columns.
+inline EncoderConfig narrow_config(bool tensorized = true, HeadKind head = HeadKind::mlm,
+                                   NormPlacement norm = NormPlacement::post) {
+  EncoderConfig config = small_config(tensorized, head, norm);
+  config.embedding_size = 8;
+  if (!tensorized) return config;
+  if (head == HeadKind::mlm) config.tensorized.head = TTShape{{3, 4}, {4, 2}, {3, 5, 2}};
+  config.tensorized.embedding = TTMShape{{4, 2, 4}, {2, 2, 2}, {5, 6}};
+  return config;
+}
+
+// The same as small_config without some of its layers: of one block K, V and the first feed-forward layer, of
+// the other all that anybody sees.
 inline EncoderConfig removed_config(HeadKind head = HeadKind::mlm, NormPlacement norm = NormPlacement::post) {
   EncoderConfig config = small_config(true, head, norm);
   for (const char* layer : {"encoder.0.attention.key", "encoder.0.attention.value", "encoder.0.ffn.up",

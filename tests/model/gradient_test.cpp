@@ -58,6 +58,14 @@ TEST(RemovedFromTheLastBlock, GradientsAgreeWithCentralDifferences) {
       expect_gradients(removed_from_last(head, norm));
 }
 
+// The same of tables that are narrower than the encoder.
+TEST(NarrowTables, GradientsAgreeWithCentralDifferences) {
+  for (const bool tensorized : {false, true})
+    for (const HeadKind head : {HeadKind::mlm, HeadKind::classification})
+      for (const NormPlacement norm : {NormPlacement::post, NormPlacement::pre})
+        expect_gradients(narrow_config(tensorized, head, norm));
+}
+
 // The same of layers that are products of two factors.
 TEST(LowRankModel, GradientsAgreeWithCentralDifferences) {
   for (const HeadKind head : {HeadKind::mlm, HeadKind::classification})

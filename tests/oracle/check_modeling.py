@@ -19,7 +19,7 @@ import transformers
 from transformers import (AutoConfig, AutoModelForMaskedLM, AutoModelForSequenceClassification, Trainer,
                           TrainingArguments)
 
-SOURCE = pathlib.Path(__file__).parents[2] / "exchange" / "modeling_comera.py"
+SOURCE = pathlib.Path(__file__).parents[2] / "exchange" / "transformers" / "modeling_comera.py"
 CLASSES = {"AutoConfig": "Config", "AutoModel": "Model", "AutoModelForMaskedLM": "ForMaskedLM",
            "AutoModelForSequenceClassification": "ForSequenceClassification"}
 TRAINS = {"embedding.tokens": {"row_modes": [4, 5], "column_modes": [4, 4], "ranks": [6]},

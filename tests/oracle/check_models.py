@@ -27,7 +27,8 @@ TOLERANCE = 1e-4
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] + [f"{p}{c}" for c in "abcdefghij" for p in ("", "##")]
 TEXTS = ["a", "abc d", "hij cab a b", "j i h g f e d c b a ab cd", "ccc ddd eee"]
 ACTIVATIONS = ["gelu", "gelu_python", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "relu", "silu", "swish"]
-FAMILIES = {"bert": "Bert", "megatron-bert": "MegatronBert", "roberta": "Roberta", "roformer": "RoFormer"}
+FAMILIES = {"bert": "Bert", "megatron-bert": "MegatronBert", "roberta": "Roberta", "roformer": "RoFormer",
+            "electra": "Electra", "albert": "Albert"}
 
 
 # Making models: runs under any version of transformers.
@@ -39,6 +40,8 @@ def config_of(kind, random_):
                  initializer_range=0.4, layer_norm_eps=random_.choice([1e-12, 1e-5]))
     if kind == "roberta":
         sizes.update(pad_token_id=1)
+    if kind in ("electra", "albert", "roformer"):
+        sizes.update(embedding_size=random_.choice([4, 6, sizes["hidden_size"]]))
     if random_.random() < 0.5:
         sizes.update(hidden_act=random_.choice([*ACTIVATIONS, "mish", "quick_gelu"]))
     return getattr(transformers, FAMILIES[kind] + "Config")(**sizes)
@@ -57,6 +60,8 @@ def build(kind, random_):
     heads = ["Model", "ForMaskedLM", "ForMaskedLM", "ForSequenceClassification"]
     if kind in ("bert", "megatron-bert"):
         heads.append("ForPreTraining")
+    if kind == "electra":
+        heads.append("ForPreTraining")  # the discriminator, whose head the import leaves out
     head = random_.choice(heads)
     if head == "ForSequenceClassification":
         config.num_labels = random_.randint(1, 5)
@@ -84,12 +89,14 @@ def old_norms(weights):
 def without_base(weights):
     def rest(name):
         base = name.split(".")[0]
-        return name[len(base) + 1:] if base in ("bert", "roberta", "roformer") else name
+        return name[len(base) + 1:] if base in ("bert", "roberta", "roformer", "electra", "albert") else name
     return {rest(name): value for name, value in weights.items()}
 
 
 def other_bias(weights):
     def renamed(name):
+        if name.startswith("generator_lm_head"):
+            return name
         return name.replace(".bias", ".decoder.bias") if name.endswith(("predictions.bias", "lm_head.bias")) else name
     return {renamed(name): value for name, value in weights.items() if "decoder.bias" not in name}
 
@@ -99,10 +106,14 @@ def with_decoder(weights, different):
     bias = next((name for name in weights if name.endswith(("predictions.bias", "lm_head.bias"))), None)
     if table is None or bias is None:
         return weights
+    if bias.startswith("generator_lm_head"):
+        weight = "generator_lm_head.weight"
+    else:
+        weight = bias.replace(".bias", ".decoder.weight")
     decoder = table.clone()
     if different:
         decoder[7] += 1
-    return {**weights, bias.replace(".bias", ".decoder.weight"): decoder.contiguous()}
+    return {**weights, weight: decoder.contiguous()}
 
 
 def change_labels(folder, random_):
@@ -152,7 +163,8 @@ def make(folder, count, seed):
     for number in range(count):
         random_ = random.Random(1000 * seed + number)
         torch.manual_seed(number)
-        kind = random_.choice(["bert", "bert", "bert", "megatron-bert", "roberta", "roberta", "roformer"])
+        kind = random_.choice(["bert", "bert", "bert", "megatron-bert", "roberta", "roberta", "roformer", "electra", "electra",
+                                "albert"])
         model, head = build(kind, random_)
         model.eval()
         shake(model, torch.Generator().manual_seed(number))
@@ -220,7 +232,7 @@ def differences(program, folder, checkpoint, work):
         found["vectors"] = max(found.get("vectors", 0),
                                max(largest(a["vector"], b) for a, b in zip(lines_of(out), expected)))
     name = reference.config.architectures[0]
-    if name.endswith(("ForMaskedLM", "ForPreTraining")):
+    if name.endswith(("ForMaskedLM", "BertForPreTraining")):
         text = "a [MASK] bc"
         code, said = run(program, "fill-mask", checkpoint, text, "--top", len(PIECES), "--output", out, "--overwrite",
                          "--device", "cpu")
@@ -251,17 +263,19 @@ def may_be_refused(folder, made):
     """The keys that a refusal must name, if one is right."""
     config = json.loads((folder / "config.json").read_text())
     keys = []
-    head_has_gelu = config["model_type"] == "roberta" and made[1].endswith("ForMaskedLM")
+    head_has_gelu = config["model_type"] in ("roberta", "electra") and made[1].endswith("ForMaskedLM")
     if config["hidden_act"] not in (["gelu", "gelu_python"] if head_has_gelu else ACTIVATIONS):
         keys.append("hidden_act")
     if config.get("tie_word_embeddings") is False:
         keys.append("tie_word_embeddings")
     if "another decoder" in made:
-        keys.append("decoder.weight")
+        keys += ["decoder.weight", "generator_lm_head.weight"]
     if "labels: same" in made:
         keys.append("id2label")
-    if made[1].startswith("RoFormerForSequence"):
+    if made[1].startswith(("RoFormerForSequence", "ElectraForSequence")):
         keys.append("architectures")
+    if config["model_type"] == "albert" and config["embedding_size"] == config["hidden_size"]:
+        keys.append("embedding_size")
     return keys
 
 

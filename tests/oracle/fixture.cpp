@@ -22,6 +22,7 @@ EncoderConfig read_config(const File& file, const std::string& path) {
   EncoderConfig config;
   config.layers = file.int64_attribute(path, "layers");
   config.hidden = file.int64_attribute(path, "hidden");
+  config.embedding_size = file.int64_attribute(path, "embedding_size");
   config.heads = file.int64_attribute(path, "heads");
   config.ffn = file.int64_attribute(path, "ffn");
   config.vocabulary = file.int64_attribute(path, "vocabulary");

@@ -34,6 +34,10 @@ TRAINS = {
     "embedding": {"row_modes": [3, 2, 5], "column_modes": [2, 3, 2], "ranks": [4, 3]},
 }
 
+# The same beside a table of 6 columns.
+NARROW_TRAINS = {**TRAINS, "head": tt([4, 3], [3, 2], [3, 5, 2]),
+                 "embedding": {"row_modes": [3, 2, 5], "column_modes": [2, 3, 1], "ranks": [4, 3]}}
+
 SMALL = {"layers": 2, "hidden": 8, "heads": 2, "ffn": 9, "max_positions": 9, "types": 3, "classes": 4}
 UNEVEN = {"layers": 2, "hidden": 12, "heads": 3, "ffn": 10, "max_positions": 9, "types": 3, "classes": 4}
 
@@ -84,6 +88,20 @@ CASES = {
         "positions": "rotary", "rotary_theta": 100.0,
         "rates": RATES, "betas": (0.9, 0.99), "eps": 1e-2, "weight_decay": 0.25, "max_norm": 6.0,
     },
+    "dense_mlm_narrow": {
+        **SMALL, "norm": "pre", "head": "mlm", "norm_eps": 1e-2, "vocabulary": 23, "embedding_size": 5,
+        "rates": RATES, "betas": (0.9, 0.99), "eps": 1e-2, "weight_decay": 0.3, "max_norm": 2.0,
+    },
+    "tensorized_mlm_narrow": {
+        **UNEVEN, "norm": "post", "head": "mlm", "norm_eps": 1e-2, "vocabulary": 23, "trains": NARROW_TRAINS,
+        "embedding_size": 6,
+        "rates": RATES, "betas": (0.9, 0.99), "eps": 1e-2, "weight_decay": 0.3, "max_norm": 0.0,
+    },
+    "tensorized_classification_narrow": {
+        **UNEVEN, "norm": "post", "head": "classification", "norm_eps": 1e-2, "vocabulary": 23,
+        "trains": {**NARROW_TRAINS, "head": TRAINS["head"]}, "embedding_size": 6,
+        "rates": RATES, "betas": (0.85, 0.98), "eps": 3e-2, "weight_decay": 0.2, "max_norm": 1.2,
+    },
 }
 
 # What each head takes from a score for each token of distance: keys before the query, keys behind it.
@@ -93,6 +111,10 @@ SLOPES = {
     3: [(1, BLIND), (BLIND, 1), (1 / 4, 1 / 4)],
     4: [(1, BLIND), (BLIND, 1), (1 / 4, 1 / 4), (1 / 16, 1 / 16)],
 }
+
+
+def table_width(case):
+    return case.get("embedding_size", case["hidden"])
 
 
 class Parameters:
@@ -147,17 +169,19 @@ class Parameters:
 def make_parameters(case, generator):
     p = Parameters(generator, case.get("decay_cores", False))
     hidden, trains = case["hidden"], case.get("trains", {})
-    table = trains.get("embedding")
+    table, columns = trains.get("embedding"), table_width(case)
     if table:
         modes = list(zip(table["row_modes"], table["column_modes"]))
         p.add_cores("embedding.tokens", modes, table["ranks"], 1.0)
     else:
-        p.add("embedding.tokens.weight", 0.8 * p.normal(case["vocabulary"], hidden), decays=True)
+        p.add("embedding.tokens.weight", 0.8 * p.normal(case["vocabulary"], columns), decays=True)
     if case.get("positions", "learned") == "learned":
-        p.add("embedding.positions", 0.6 * p.normal(case["max_positions"], hidden), decays=True)
-    p.add("embedding.types", 0.6 * p.normal(case["types"], hidden), decays=True)
+        p.add("embedding.positions", 0.6 * p.normal(case["max_positions"], columns), decays=True)
+    p.add("embedding.types", 0.6 * p.normal(case["types"], columns), decays=True)
     if case["norm"] == "post":
-        p.add_norm("embedding.norm", hidden)
+        p.add_norm("embedding.norm", columns)
+    if columns != hidden:
+        p.add_linear("embedding.projection", columns, hidden, None)
     for layer in range(case["layers"]):
         name = f"encoder.{layer}"
         for part in ("query", "key", "value", "output"):
@@ -169,8 +193,8 @@ def make_parameters(case, generator):
     if case["norm"] == "pre":
         p.add_norm("encoder.norm", hidden)
     if case["head"] == "mlm":
-        p.add_linear("head.transform", hidden, hidden, trains.get("head"))
-        p.add_norm("head.norm", hidden)
+        p.add_linear("head.transform", hidden, columns, trains.get("head"))
+        p.add_norm("head.norm", columns)
         p.add("head.bias", 0.3 * p.normal(case["vocabulary"]))
     else:
         p.add_linear("head.pooler", hidden, hidden, trains.get("head"))
@@ -210,7 +234,7 @@ def weight(p, name, inputs, outputs):
 def token_table(p, case):
     if "embedding.tokens.weight" in p:
         return p["embedding.tokens.weight"]
-    return expand(p, "embedding.tokens").reshape(-1, case["hidden"])[: case["vocabulary"]]
+    return expand(p, "embedding.tokens").reshape(-1, table_width(case))[: case["vocabulary"]]
 
 
 def norm(p, case, name, x):
@@ -278,6 +302,8 @@ def encode(p, case, batch):
             x = x + p["embedding.positions"][positions]
         if case["norm"] == "post":
             x = norm(p, case, "embedding.norm", x)
+        if "embedding.projection.weight" in p:
+            x = linear(p, "embedding.projection", x, case["hidden"])
         for layer in range(case["layers"]):
             x = encoder_layer(p, case, f"encoder.{layer}", x, positions)
         if case["norm"] == "pre":
@@ -290,7 +316,7 @@ def head_logits(p, case, batch, states):
     hidden = case["hidden"]
     if case["head"] == "mlm":
         x = torch.cat(states)[batch["masked_rows"]]
-        x = norm(p, case, "head.norm", F.gelu(linear(p, "head.transform", x, hidden)))
+        x = norm(p, case, "head.norm", F.gelu(linear(p, "head.transform", x, table_width(case))))
         return x @ token_table(p, case).T + p["head.bias"]
     first = torch.stack([x[0] for x in states])
     return linear(p, "head.classifier", torch.tanh(linear(p, "head.pooler", first, hidden)), case["classes"])
@@ -418,8 +444,9 @@ def check_expansion(p, case):
     for i, j in ((0, 0), (1, 0), (0, 1), (7, 5), (11, 11), (3, 10)):
         digits = digits_of(i, train["input_modes"]) + digits_of(j, train["output_modes"])
         assert torch.isclose(w[i, j], entry("encoder.0.attention.key", [(d,) for d in digits]), rtol=1e-12)
-        pairs = list(zip(digits_of(i + 9, table["row_modes"]), digits_of(j, table["column_modes"])))
-        assert torch.isclose(e[i + 9, j], entry("embedding.tokens", pairs), rtol=1e-12)
+        column = j % e.shape[1]
+        pairs = list(zip(digits_of(i + 9, table["row_modes"]), digits_of(column, table["column_modes"])))
+        assert torch.isclose(e[i + 9, column], entry("embedding.tokens", pairs), rtol=1e-12)
 
 
 def write(group, values, **arrays):
@@ -450,8 +477,9 @@ def write_case(file, name, case, generator):
     group = file.create_group(name)
     keys = ("layers", "hidden", "heads", "ffn", "vocabulary", "max_positions", "types", "classes", "norm", "head",
             "norm_eps")
-    positions = {"positions": case.get("positions", "learned"), "rotary_theta": case.get("rotary_theta", 10000.0)}
-    write(group.create_group("config"), {**{key: case[key] for key in keys}, **positions})
+    others = {"positions": case.get("positions", "learned"), "rotary_theta": case.get("rotary_theta", 10000.0),
+              "embedding_size": case.get("embedding_size", 0)}
+    write(group.create_group("config"), {**{key: case[key] for key in keys}, **others})
     for layer, shape in case.get("trains", {}).items():
         write(group.create_group(f"config/{layer}"), shape)
     optimizer = {"beta1": case["betas"][0], "beta2": case["betas"][1], "decay_cores": int(p.decay_cores)}

@@ -9,8 +9,10 @@ import pathlib
 import shutil
 
 import torch
-from transformers import (BertConfig, BertForMaskedLM, BertForSequenceClassification, BertModel, MegatronBertConfig,
-                          MegatronBertForMaskedLM, RobertaConfig, RobertaForMaskedLM, RobertaForSequenceClassification)
+from transformers import (AlbertConfig, AlbertForMaskedLM, AlbertForSequenceClassification, BertConfig,
+                          BertForMaskedLM, BertForSequenceClassification, BertModel, ElectraConfig, ElectraForMaskedLM,
+                          ElectraModel, MegatronBertConfig, MegatronBertForMaskedLM, RobertaConfig, RobertaForMaskedLM,
+                          RobertaForSequenceClassification)
 
 FOLDER = pathlib.Path(__file__).parent / "transformers"
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] + [f"{p}{c}" for c in "abcdefghij" for p in ("", "##")]
@@ -66,6 +68,11 @@ def main():
     save("megatron_mlm", MegatronBertForMaskedLM(MegatronBertConfig(**SIZES)))
     save("roberta_mlm", RobertaForMaskedLM(RobertaConfig(**roberta)))
     save("roberta_classes", RobertaForSequenceClassification(RobertaConfig(**roberta, **labels)))
+    narrow = dict(SIZES, embedding_size=6)
+    save("electra_mlm", ElectraForMaskedLM(ElectraConfig(**narrow)))
+    save("electra_encoder", ElectraModel(ElectraConfig(**narrow)))
+    save("albert_mlm", AlbertForMaskedLM(AlbertConfig(**narrow)))
+    save("albert_classes", AlbertForSequenceClassification(AlbertConfig(**narrow, **labels)))
 
 
 if __name__ == "__main__":

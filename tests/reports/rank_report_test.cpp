@@ -4,6 +4,7 @@
 
 #include "recipes/encoder_config.h"
 #include "reports/model_report.h"
+#include "tests/model/configs.h"
 #include "tests/recipes/ranked_checkpoint.h"
 #include "tests/support/temporary_folder.h"
 
@@ -87,6 +88,15 @@ TEST_F(RankReport, CountsTheFilesNumbersWithoutGates) {
   EXPECT_EQ(state.parameters, model.parameters().count());
   EXPECT_EQ(state.live_parameters(), state.parameters);
   EXPECT_EQ(state.dense_baseline, dense_parameters(model.config()));
+}
+
+TEST(DenseParameters, AreThoseOfTheDenseBaseline) {
+  for (const HeadKind head : {HeadKind::mlm, HeadKind::classification, HeadKind::regression})
+    for (const NormPlacement norm : {NormPlacement::post, NormPlacement::pre})
+      for (const EncoderConfig& config :
+           {test::small_config(true, head, norm), test::narrow_config(true, head, norm)})
+        EXPECT_EQ(dense_parameters(config),
+                  Model(config.dense_baseline(), host_allocator(), false).parameters().count());
 }
 
 // What is said to remain after a compaction is what a file has whose dead slices and layers are gone.

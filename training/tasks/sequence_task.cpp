@@ -8,6 +8,7 @@
 #include <map>
 
 #include "kernels/core/tensors/finite.h"
+#include "recipes/fit_shapes.h"
 #include "recipes/suggest.h"
 
 namespace comera {
@@ -145,6 +146,8 @@ Recipe resolve_task(const Recipe& recipe) {
       task.kind == data::TaskKind::classification ? HeadKind::classification : HeadKind::regression;
   if (task.kind == data::TaskKind::classification)
     resolved.model.classes = static_cast<std::int64_t>(task.labels.size());
+  std::vector<std::string> notes;  // of a pretraining recipe's shape, which nobody gave for this head
+  fit_head(resolved.tensorized, resolved.model, notes);
   return resolved;
 }
 

@@ -238,5 +238,30 @@ TEST_F(Finetune, BeginsWithAPretrainedEncoder) {
       testing::ThrowsMessage<Error>(HasSubstr("holds another model")));
 }
 
+// The same where the tables are narrow: a pooler has other outputs than the transform before the decoder, and
+// the recipe's shape is fitted.
+TEST_F(Finetune, BeginsWithNarrowTables) {
+  const std::vector<std::string> narrow = {
+      "model.embedding_size=12", "tensorized.embedding.column_modes=[2,3,2]",
+      "tensorized.head={input_modes=[4,6], output_modes=[4,3], ranks=[4,7,3]}"};
+  TrainingRun pretraining(recipe("pre", narrow), {.output = silent()});
+  const TrainingOutcome pretrained = pretraining.run();
+  EXPECT_EQ(CheckpointReader(pretrained.checkpoint).tensor("/model/head.norm.weight").shape,
+            std::vector<std::int64_t>{12});
+  std::vector<std::string> options = task(narrow);
+  options.push_back(fmt::format("run.initial_checkpoint=\"{}\"", (folder() / "pre").string()));
+  const TrainingOutcome tuned = finetune(recipe("from", options));
+  const CheckpointReader reader(tuned.checkpoint);
+  EXPECT_EQ(reader.tensor("/model/embedding.projection.weight").shape, (std::vector<std::int64_t>{12, 24}));
+  EXPECT_EQ(reader.tensor("/model/head.pooler.bias").shape, std::vector<std::int64_t>{24});
+  EXPECT_EQ(reader.tensor("/model/head.pooler.core.1").shape.back(), 7);
+
+  options.emplace_back("model.embedding_size=0");
+  options.emplace_back("tensorized.embedding.column_modes=[2,3,4]");
+  options.emplace_back("tensorized.head={input_modes=[4,6], output_modes=[6,4], ranks=[4,7,4]}");
+  EXPECT_THAT([&] { finetune(recipe("other", options)); },
+              testing::ThrowsMessage<UsageError>(HasSubstr("was trained with model.embedding_size = 12")));
+}
+
 }  // namespace
 }  // namespace comera::test
