@@ -266,7 +266,8 @@ void add_chain(std::vector<RankedLayer>& list, std::initializer_list<const Linea
       layer.keeps_one = keeps_one;
       list.push_back(std::move(layer));
     }
-  for (std::size_t i = first; i + 1 < list.size(); ++i) list[i].needs = static_cast<int>(i) + 1;
+  for (std::size_t i = first; i + 1 < list.size(); ++i)
+    if (!list[i + 1].has_diagonal) list[i].needs = static_cast<int>(i) + 1;
 }
 
 }  // namespace

@@ -59,6 +59,7 @@ std::int64_t size_of(const Train& train, const std::vector<std::int64_t>& ranks)
 // head reads all of them.
 std::vector<std::vector<std::string>> ways_of(const EncoderConfig& config) {
   if (config.head != HeadKind::mlm && config.pooling == Pooling::mean) return {{}};
+  if (config.tensorized.attention && config.tensorized.attention->diagonal) return {{}};
   std::vector<std::vector<std::string>> all;
   for (std::int64_t i = 0; i < config.layers; ++i) {
     const std::string attention = fmt::format("encoder.{}.attention.", i);

@@ -45,7 +45,8 @@ class ComeraConfig(PretrainedConfig):
 
 
 class TensorTrainLinear(nn.Module):
-    """y = x W + bias with W a tensor train: cores (r_before, mode, r_behind), those of the input modes first."""
+    """y = x W + bias with W a tensor train: cores (r_before, mode, r_behind), those of the input modes first. Beside it
+    there may be a diagonal, from each input to the outputs of its index modulo the smaller size."""
 
     def __init__(self, inputs, outputs, shape):
         super().__init__()
@@ -56,6 +57,16 @@ class TensorTrainLinear(nn.Module):
         sizes = [] if self.removed else [(ranks[k], n, ranks[k + 1]) for k, n in enumerate(modes)]
         self.core = nn.ParameterList([nn.Parameter(torch.empty(size)) for size in sizes])
         self.bias = nn.Parameter(torch.zeros(outputs))
+        if shape.get("diagonal"):
+            self.diagonal = nn.Parameter(torch.zeros(max(inputs, outputs)))
+        else:
+            self.register_parameter("diagonal", None)
+
+    def passed_on(self, x):
+        """What the diagonal adds."""
+        if self.outputs >= self.inputs:
+            return x.repeat(*[1] * (x.dim() - 1), self.outputs // self.inputs) * self.diagonal
+        return (x * self.diagonal).unflatten(-1, (-1, self.outputs)).sum(-2)
 
     def factors(self):
         """A (inputs, rank) and B (rank, outputs), whose product is W."""
@@ -68,10 +79,11 @@ class TensorTrainLinear(nn.Module):
         return a.reshape(self.inputs, -1), b.reshape(-1, self.outputs)
 
     def forward(self, x):
-        if self.removed:
-            return self.bias.expand(*x.shape[:-1], self.outputs)
-        a, b = self.factors()
-        return (x @ a) @ b + self.bias
+        y = self.bias.expand(*x.shape[:-1], self.outputs)
+        if not self.removed:
+            a, b = self.factors()
+            y = (x @ a) @ b + y
+        return y if self.diagonal is None else y + self.passed_on(x)
 
 
 class Table(nn.Embedding):

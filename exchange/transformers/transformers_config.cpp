@@ -50,10 +50,12 @@ Json shapes_json(const EncoderConfig& model) {
     shapes[EncoderConfig::embedding_layer] = {
         {"row_modes", shape->row_modes}, {"column_modes", shape->column_modes}, {"ranks", shape->ranks}};
   for (const EncoderConfig::LinearLayer& layer : model.linear_layers())
-    if (layer.shape)
+    if (layer.shape) {
       shapes[layer.name] = {{"input_modes", layer.shape->input_modes},
                             {"output_modes", layer.shape->output_modes},
                             {"ranks", layer.shape->ranks}};
+      if (layer.shape->diagonal) shapes[layer.name]["diagonal"] = true;
+    }
   return shapes;
 }
 
@@ -206,7 +208,8 @@ void read_shapes(const ConfigMembers& members, EncoderConfig& model) {
     }
     const TTShape shape{.input_modes = of.get<Numbers>("input_modes"),
                         .output_modes = of.get<Numbers>("output_modes"),
-                        .ranks = of.get<Numbers>("ranks")};
+                        .ranks = of.get<Numbers>("ranks"),
+                        .diagonal = of.get<bool>("diagonal", false)};
     TensorizedConfig& trains = model.tensorized;
     std::optional<TTShape>& kind = name.starts_with("head.")              ? trains.head
                                    : name.find(".ffn.up") < name.size()   ? trains.ffn_up

@@ -1,4 +1,5 @@
 #include "kernels/cpu/bf16_kernels.h"
+#include "kernels/cpu/tensor_trains/fits.h"
 #include "kernels/cpu/variants.h"
 
 #ifdef __AMX_BF16__
@@ -9,8 +10,9 @@
 
 extern "C" void COMERA_REGISTER_ALL(comera::Backend& backend) {
   using namespace comera::cpu;  // NOLINT(google-build-using-namespace): this variant's kernels
-#define COMERA_REGISTER(operation, name) \
-  backend.set<comera::operation>(comera::DType::bfloat16, name, name##_scratch);
+#define COMERA_REGISTER(operation, name)                                        \
+  backend.set<comera::operation>(comera::DType::bfloat16, name, name##_scratch, \
+                                 fits_kernels<comera::operation>());
   COMERA_BF16_KERNELS(COMERA_REGISTER)
 #undef COMERA_REGISTER
 }

@@ -1,4 +1,5 @@
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/tensor_trains/fits.h"
 #include "kernels/cpu/variants.h"
 
 #define COMERA_JOIN_(a, b) a##b
@@ -14,9 +15,11 @@ extern "C" void COMERA_JOIN(comera_register_cpu_, COMERA_KERNEL_ISA)(comera::Bac
 #define COMERA_TYPED_KERNEL(operation, name)                           \
   backend.set<comera::operation>(comera::DType::float32, name<float>); \
   backend.set<comera::operation>(comera::DType::bfloat16, name<comera::bfloat16>);
-#define COMERA_TYPED_KERNEL_WITH_SCRATCH(operation, name)                              \
-  backend.set<comera::operation>(comera::DType::float32, name<float>, name##_scratch); \
-  backend.set<comera::operation>(comera::DType::bfloat16, name<comera::bfloat16>, name##_scratch);
+#define COMERA_TYPED_KERNEL_WITH_SCRATCH(operation, name)                                         \
+  backend.set<comera::operation>(comera::DType::float32, name<float>, name##_scratch,             \
+                                 fits_kernels<comera::operation>());                              \
+  backend.set<comera::operation>(comera::DType::bfloat16, name<comera::bfloat16>, name##_scratch, \
+                                 fits_kernels<comera::operation>());
 // NOLINTEND(bugprone-macro-parentheses)
 #include "kernels/cpu/kernels.def"
 #undef COMERA_KERNEL

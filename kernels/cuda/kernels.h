@@ -24,6 +24,7 @@
   X(optimizer)                  \
   X(ranks)                      \
   X(rotary)                     \
+  X(diagonal)                   \
   X(scale_columns)              \
   X(sequence)                   \
   X(tt_factors)                 \

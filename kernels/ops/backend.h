@@ -18,6 +18,8 @@
   X(TTLinearBackward)                \
   X(TTFactorsForward)                \
   X(TTFactorsBackward)               \
+  X(DiagonalForward)                 \
+  X(DiagonalBackward)                \
   X(TTFeedForwardForward)            \
   X(TTFeedForwardBackward)           \
   X(TTInnerForward)                  \

@@ -18,6 +18,7 @@ namespace reference {
   X(bias_dropout_residual_norm)   \
   X(clicks)                       \
   X(cross_entropy)                \
+  X(diagonal)                     \
   X(directions)                   \
   X(dropout)                      \
   X(embedding)                    \

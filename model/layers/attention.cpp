@@ -31,6 +31,8 @@ Attention::Attention(ParameterStore& store, const EncoderConfig& config, const P
     never_ = "tensorized.plan is given";
   else if (output_train->any_removed())
     never_ = "the output projection is removed";
+  else if (projected->any_diagonal() || output_train->any_diagonal())
+    never_ = "diagonals add to queries, keys and values, which must be formed for that";
   else if (config.positions == Positions::rotary)
     never_ = "rotary positions turn queries and keys, which must be formed for that";
   else

@@ -87,6 +87,10 @@ const std::vector<Key<TTShape>>& keys_of() {
       required(value("input_modes", &S::input_modes, modes(), "their product is the layer's input width")),
       required(value("output_modes", &S::output_modes, modes(), "their product is the layer's output width")),
       required(value("ranks", &S::ranks, ranks(), "one per bond: one fewer than there are modes")),
+      value("diagonal", &S::diagonal,
+            "a diagonal beside the tensor train: each input is also passed on, times a number of its own, to "
+            "the "
+            "outputs of the same index modulo the smaller width"),
   };
   return keys;
 }

@@ -73,10 +73,10 @@ bool TTShape::removed() const {
 }
 
 std::string TTShape::text() const {
-  if (removed())
-    return fmt::format("[{} | {}] removed", fmt::join(input_modes, ","), fmt::join(output_modes, ","));
-  return fmt::format("[{} | {}] ranks {}", fmt::join(input_modes, ","), fmt::join(output_modes, ","),
-                     fmt::join(ranks, ","));
+  const std::string modes =
+      fmt::format("[{} | {}]", fmt::join(input_modes, ","), fmt::join(output_modes, ","));
+  const std::string train = removed() ? " removed" : fmt::format(" ranks {}", fmt::join(ranks, ","));
+  return modes + train + (diagonal ? " and a diagonal" : "");
 }
 
 void TTShape::validate(const std::string& layer, std::int64_t inputs, std::int64_t outputs) const {
@@ -94,6 +94,9 @@ void TTShape::validate(const std::string& layer, std::int64_t inputs, std::int64
   std::vector<std::int64_t> sizes = input_modes;
   sizes.insert(sizes.end(), output_modes.begin(), output_modes.end());
   check_ranks(layer, sizes, ranks, removed());
+  COMERA_CHECK(!diagonal || std::max(inputs, outputs) % std::min(inputs, outputs) == 0,
+               "{}: a diagonal needs sizes of which one divides the other, not {} and {}; remove it", layer,
+               inputs, outputs);
 }
 
 std::int64_t TTMShape::rows() const { return product(row_modes); }

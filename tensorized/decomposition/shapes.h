@@ -19,9 +19,12 @@ struct TTShape {
   std::vector<std::int64_t> input_modes;   // n_1..n_p
   std::vector<std::int64_t> output_modes;  // m_1..m_q
   std::vector<std::int64_t> ranks;         // r_1..r_{K-1}
+  // Beside the train is a diagonal (kernels/ops/tensor_trains/diagonal.h), which stays if the train is
+  // removed.
+  bool diagonal = false;
 
   int order() const { return static_cast<int>(input_modes.size() + output_modes.size()); }
-  bool removed() const;
+  bool removed() const;               // the train
   std::int64_t input_size() const;    // N
   std::int64_t output_size() const;   // M
   std::int64_t mode(int core) const;  // s of core 0..K-1
@@ -29,10 +32,12 @@ struct TTShape {
   std::int64_t middle_rank() const { return rank(static_cast<int>(input_modes.size())); }
   std::int64_t core_parameters() const;
   std::int64_t gates() const;
-  std::string text() const;  // "[12,8,8 | 8,8,12] ranks 12,30,30,30,12" or "[12,8,8 | 8,8,12] removed"
+  // "[12,8,8 | 8,8,12] ranks 12,30,30,30,12" or "[12,8,8 | 8,8,12] removed"; with "and a diagonal"
+  std::string text() const;
 
   // Throws Error naming `layer` unless the modes multiply to inputs and outputs and every rank is possible:
-  // positive, and at most the sizes of the two sides that its bond separates; or all are 0.
+  // positive, and at most the sizes of the two sides that its bond separates; or all are 0. With a diagonal
+  // one of the sizes divides the other.
   void validate(const std::string& layer, std::int64_t inputs, std::int64_t outputs) const;
 
   friend bool operator==(const TTShape&, const TTShape&) = default;

@@ -23,6 +23,7 @@ std::optional<std::string> TTFeedForward::why_not(const MachineModel& machine, s
 
 std::optional<std::string> TTFeedForward::why_inner_is_stored(Activation activation) const {
   if (in_float8()) return "operands are 8-bit numbers";
+  if (up_.any_diagonal() || down_.any_diagonal()) return "a layer has a diagonal";
   return why_no_gpu_kernel(store_.compute(), activation, up_.spec().output_size, up_.rows(0, false),
                            down_.columns(0, false));
 }
@@ -52,6 +53,13 @@ TTFeedForward::Merged TTFeedForward::merge(Merging& merging) const {
   return merged;
 }
 
+Tensor TTFeedForward::value_of(const std::optional<ParameterId>& id) const {
+  return id ? store_.value(*id) : Tensor();
+}
+Tensor TTFeedForward::gradient_of(const std::optional<ParameterId>& id) const {
+  return id ? store_.gradient(*id) : Tensor();
+}
+
 TTFeedForward::Saved TTFeedForward::forward(const Context& context, const Merged& merged, const Tensor& x,
                                             Activation activation) const {
   const std::int64_t tokens = x.dim(0);
@@ -74,6 +82,8 @@ TTFeedForward::Saved TTFeedForward::forward(const Context& context, const Merged
                                     .bias = store_.value(up_.bias()),
                                     .a_down = saved.merged.a_down,
                                     .b_down = saved.merged.b_down,
+                                    .diagonal_up = value_of(up_.diagonal(0)),
+                                    .diagonal_down = value_of(down_.diagonal(0)),
                                     .activation = activation,
                                     .xa = saved.xa,
                                     .ha = saved.ha,
@@ -93,6 +103,8 @@ void TTFeedForward::backward(const Context& context, const Saved& saved, Activat
                                   .bias = store_.value(up_.bias()),
                                   .a_down = saved.merged.a_down,
                                   .b_down = saved.merged.b_down,
+                                  .diagonal_up = value_of(up_.diagonal(0)),
+                                  .diagonal_down = value_of(down_.diagonal(0)),
                                   .activation = activation,
                                   .xa = saved.xa,
                                   .ha = saved.ha,
@@ -102,6 +114,8 @@ void TTFeedForward::backward(const Context& context, const Saved& saved, Activat
                                   .dbias = store_.gradient(up_.bias()),
                                   .da_down = da_down,
                                   .db_down = db_down,
+                                  .ddiagonal_up = gradient_of(up_.diagonal(0)),
+                                  .ddiagonal_down = gradient_of(down_.diagonal(0)),
                                   .dx = dx,
                                   .accumulate_dx = accumulate_dx,
                                   .dxa = {}};

@@ -46,6 +46,9 @@ class TTFeedForward {
   void backward_in_float8(const Context& context, const Saved& saved,
                           const TTFeedForwardBackward& gradients) const;
 
+  // Of a diagonal; nothing without one.
+  Tensor value_of(const std::optional<ParameterId>& id) const;
+  Tensor gradient_of(const std::optional<ParameterId>& id) const;
   bool in_float8() const { return up_.float8() && up_.fits_float8() && down_.fits_float8(); }
   static PackedTensors gradients_of(const Merged& merged) {
     return PackedTensors{merged.a_up.shape(), merged.b_up.shape(), merged.a_down.shape(),

@@ -1,9 +1,11 @@
 #include "tensorized/linear/tt_linear_layer.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/ops/elementwise/layout.h"
 #include "kernels/ops/products/matrix_product.h"
+#include "kernels/ops/tensor_trains/diagonal.h"
 #include "tensorized/linear/in_type.h"
 
 namespace comera {
@@ -14,15 +16,57 @@ TTLinear::TTLinear(ParameterStore& store, const Spec& spec, std::vector<TTShape>
                shapes_.size(), spec.outputs.size());
   for (int i = 0; i < outputs(); ++i) {
     shapes_[i].validate(output_name(i), spec.input_size, spec.output_size);
-    if (removed(i)) {
+    if (shapes_[i].removed()) {
       trains_.push_back({.shape = shapes_[i], .cores = {}, .gates = {}});
     } else {
       trains_.push_back(TTCores::add(store, output_name(i), shapes_[i]));
       live_.push_back(i);
       live_shapes_.push_back(shapes_[i]);
     }
+    add_diagonal(store, i);
     add_bias(store, i);
   }
+}
+
+bool TTLinear::any_diagonal() const {
+  return std::ranges::any_of(diagonals_, [](const auto& diagonal) { return diagonal.has_value(); });
+}
+
+void TTLinear::add_diagonal(ParameterStore& store, int i) {
+  const std::int64_t inputs = spec_.input_size, outputs = spec_.output_size, size = std::max(inputs, outputs);
+  // An output adds this many inputs: half as much as a sum of independent ones that keeps their deviation.
+  const double folded = std::max(1.0, static_cast<double>(inputs) / static_cast<double>(outputs));
+  diagonals_.push_back(
+      shapes_[i].diagonal
+          ? std::optional(store.add({.name = output_name(i) + ".diagonal",
+                                     .role = ParameterRole::dense,
+                                     .shape = {size},
+                                     .decays = false,
+                                     .initializer = {Initializer::Kind::constant, 0.5 / std::sqrt(folded)}}))
+          : std::nullopt);
+}
+
+void TTLinear::diagonal_forward(const Context& context, const Tensor& x, int i, const Tensor& u) const {
+  if (diagonals_[i]) run(context, DiagonalForward{.x = x, .diagonal = store_.value(*diagonals_[i]), .u = u});
+}
+
+void TTLinear::diagonal_backward(const Context& context, const Tensor& x, int i, const Tensor& du,
+                                 const Tensor& dx) const {
+  if (diagonals_[i])
+    run(context, DiagonalBackward{.x = x,
+                                  .diagonal = store_.value(*diagonals_[i]),
+                                  .du = du,
+                                  .dx = dx,
+                                  .ddiagonal = store_.gradient(*diagonals_[i])});
+}
+
+std::vector<double> TTLinear::matrix(int output) const {
+  std::vector<double> w = densify(store_, trains_[output]);
+  if (!diagonals_[output]) return w;
+  const std::vector<double> d = read_tensor(store_.value(*diagonals_[output]), store_.allocator());
+  const std::int64_t inputs = spec_.input_size, outputs = spec_.output_size;
+  for (std::int64_t k = 0; k < std::ssize(d); ++k) w[k % inputs * outputs + k % outputs] += d[k];
+  return w;
 }
 
 std::int64_t TTLinear::total_columns(bool float8) const {
@@ -82,8 +126,9 @@ Linear::Saved TTLinear::run_forward(const Context& context, const Tensor& x, con
   auto& kept = saved.kept.emplace<Activations>();
   kept.plan = plan;
   for (int i = 0; i < outputs(); ++i)
-    if (removed(i)) {  // the bias in every row
+    if (shapes_[i].removed()) {  // the bias in every row, and the diagonal
       run(context, Fill{.x = saved.u[i], .value = 0});
+      diagonal_forward(context, x, i, saved.u[i]);
       add_bias_and_activate(context, saved, i);
     }
   if (live_.empty()) return saved;
@@ -101,6 +146,7 @@ Linear::Saved TTLinear::run_forward(const Context& context, const Tensor& x, con
     } else {
       modewise_forward(context, store_, trains_[i], x, saved.u[i]);
     }
+    diagonal_forward(context, x, i, saved.u[i]);
     add_bias_and_activate(context, saved, i);
   }
   return saved;
@@ -121,12 +167,14 @@ void TTLinear::forward_by_factors(const Context& context, Saved& saved, Activati
   TTLinearForward operation{.x = x, .a = kept.a, .xa = kept.xa, .outputs = 0, .output = {}};
   std::int64_t column = 0;
   for (const int i : live_) {
-    operation.output[operation.outputs++] = {.column = column,
-                                             .b = kept.b[i],
-                                             .bias = saved.pass.biased ? store_.value(biases_[i]) : Tensor(),
-                                             .activation = saved.pass.activation,
-                                             .u = saved.u[i],
-                                             .y = saved.y[i]};
+    operation.output[operation.outputs++] = {
+        .column = column,
+        .b = kept.b[i],
+        .bias = saved.pass.biased ? store_.value(biases_[i]) : Tensor(),
+        .diagonal = diagonals_[i] ? store_.value(*diagonals_[i]) : Tensor(),
+        .activation = saved.pass.activation,
+        .u = saved.u[i],
+        .y = saved.y[i]};
     column += columns(i, narrow);
   }
   if (narrow)
@@ -144,17 +192,23 @@ void TTLinear::run_backward(const Context& context, const Saved& saved,
   const Activations& kept = saved.kept.get<Activations>();
   const bool by_factors = all_by_factors(kept.plan);
   // With left and right factors both are part of the operation; a removed output only has a bias gradient.
-  for (int i = 0; i < outputs(); ++i)
-    if (removed(i) ? saved.pass.biased : !by_factors) bias_activation_backward(context, saved, i, dy[i]);
+  for (int i = 0; i < outputs(); ++i) {
+    const bool matters = removed(i) ? saved.pass.biased : shapes_[i].removed() || !by_factors;
+    if (matters) bias_activation_backward(context, saved, i, dy[i]);
+  }
   if (live_.empty()) {
     if (!accumulate_dx) run(context, Fill{.x = dx, .value = 0});
-    return;
+  } else if (by_factors) {
+    backward_by_factors(context, saved, kept, dy, dx, accumulate_dx);
+  } else {
+    for (const int i : live_) {
+      core_gradient(context, kept.plan.core_gradient, i, saved.x, dy[i]);
+      input_gradient(context, kept.plan.input_gradient, i, dy[i], dx, accumulate_dx || i != live_.front());
+    }
   }
-  if (by_factors) return backward_by_factors(context, saved, kept, dy, dx, accumulate_dx);
-  for (const int i : live_) {
-    core_gradient(context, kept.plan.core_gradient, i, saved.x, dy[i]);
-    input_gradient(context, kept.plan.input_gradient, i, dy[i], dx, accumulate_dx || i != live_.front());
-  }
+  // Those of live outputs are part of the operation by factors.
+  for (int i = 0; i < outputs(); ++i)
+    if (shapes_[i].removed() || !by_factors) diagonal_backward(context, saved.x, i, dy[i], dx);
 }
 
 void TTLinear::backward_by_factors(const Context& context, const Saved& saved, const Activations& kept,
@@ -185,6 +239,8 @@ void TTLinear::backward_by_factors(const Context& context, const Saved& saved, c
         .b = kept.b[i],
         .db = gradients[1 + at],
         .dbias = saved.pass.biased ? store_.gradient(biases_[i]) : Tensor(),
+        .diagonal = diagonals_[i] ? store_.value(*diagonals_[i]) : Tensor(),
+        .ddiagonal = diagonals_[i] ? store_.gradient(*diagonals_[i]) : Tensor(),
         .activation = saved.pass.activation,
         .u = saved.u[i],
         .y = saved.y[i],
@@ -283,7 +339,10 @@ void TTLinear::core_gradient(const Context& context, PlanKind way, int i, const 
 std::vector<RankedLayer> TTLinear::ranked_layers() const {
   std::vector<RankedLayer> list;
   for (const int i : live_)
-    list.push_back({.name = output_name(i), .cores = trains_[i].cores, .gates = trains_[i].gates});
+    list.push_back({.name = output_name(i),
+                    .cores = trains_[i].cores,
+                    .gates = trains_[i].gates,
+                    .has_diagonal = diagonals_[i].has_value()});
   return list;
 }
 
@@ -291,8 +350,10 @@ std::string TTLinear::explain(std::int64_t tokens, const MachineModel& machine) 
   const LinearPlan plan = plan_for(tokens, machine);
   std::string text;
   for (int i = 0; i < outputs(); ++i)
-    text += removed(i) ? fmt::format("{}: {}, only the bias is computed\n", output_name(i), shapes_[i].text())
-                       : explain_plan(machine, output_name(i), shapes_[i], tokens, plan, store_.compute());
+    text += shapes_[i].removed()
+                ? fmt::format("{}: {}, only the bias{} is computed\n", output_name(i), shapes_[i].text(),
+                              diagonals_[i] ? " and the diagonal" : "")
+                : explain_plan(machine, output_name(i), shapes_[i], tokens, plan, store_.compute());
   return text;
 }
 

@@ -16,11 +16,14 @@ class TTLinear final : public Linear {
 
   std::string explain(std::int64_t tokens, const MachineModel& machine) const override;
   std::string shape_text(int output) const override { return shapes_[output].text(); }
-  std::vector<double> matrix(int output) const override { return densify(store_, trains_[output]); }
+  std::vector<double> matrix(int output) const override;
   const TTLinear* as_tensor_train() const override { return this; }
   std::vector<RankedLayer> ranked_layers() const override;
-  bool removed(int output = 0) const override { return shapes_[output].removed(); }
+  bool removed(int output = 0) const override { return shapes_[output].removed() && !diagonals_[output]; }
   bool any_removed() const { return live_.size() < shapes_.size(); }
+  bool any_diagonal() const;
+  // The parameter of an output's diagonal.
+  const std::optional<ParameterId>& diagonal(int i) const { return diagonals_[i]; }
 
   const TTCores& train(int i) const { return trains_[i]; }  // without cores if it is removed
   std::int64_t rank(int i) const { return trains_[i].shape.middle_rank(); }
@@ -47,6 +50,11 @@ class TTLinear final : public Linear {
   // Computes them in the type of `whole`, a block for them.
   void merge(const Context& context, const PackedTensors& packed, const Tensor& whole, bool float8) const;
   Float8Outputs float8_outputs() const;
+  void add_diagonal(ParameterStore& store, int i);
+  // Adds an output's diagonal, and its gradients, if it has one. du: of u_i.
+  void diagonal_forward(const Context& context, const Tensor& x, int i, const Tensor& u) const;
+  void diagonal_backward(const Context& context, const Tensor& x, int i, const Tensor& du,
+                         const Tensor& dx) const;
   Tensor merge_to_dense(const Context& context, ArenaScope& scope, int i) const;
   LinearPlan plan_for(std::int64_t tokens, const MachineModel& machine) const;
   // Of a forward pass, in the arena.
@@ -65,8 +73,9 @@ class TTLinear final : public Linear {
 
   std::vector<TTShape> shapes_;  // per output
   std::vector<TTCores> trains_;
-  std::vector<int> live_;  // the outputs that are not removed; only these are computed
+  std::vector<int> live_;  // the outputs whose trains are not removed; only these are computed
   std::vector<TTShape> live_shapes_;
+  std::vector<std::optional<ParameterId>> diagonals_;  // per output
   PlanKind plan_;
 };
 

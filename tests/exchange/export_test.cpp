@@ -69,6 +69,8 @@ std::vector<Case> cases() {
       {"bert_dense", small_config(false), Form::bert},
       {"bert_trains", small_config(true), Form::bert},
       {"bert_removed", test::removed_config(), Form::bert},
+      {"bert_diagonal", test::diagonal_config(), Form::bert},
+      {"relative_diagonal", with(test::diagonal_config(HeadKind::classification), relative), Form::comera},
       {"bert_low_rank", test::low_rank_config(), Form::bert},
       {"bert_lte", test::lte_config(), Form::bert},
       {"bert_classes", small_config(true, HeadKind::classification), Form::bert},

@@ -41,6 +41,16 @@ inline EncoderConfig narrow_config(bool tensorized = true, HeadKind head = HeadK
   return config;
 }
 
+// The same as small_config with a diagonal beside every train.
+inline EncoderConfig diagonal_config(HeadKind head = HeadKind::mlm,
+                                     NormPlacement norm = NormPlacement::post) {
+  EncoderConfig config = small_config(true, head, norm);
+  for (auto* shape : {&config.tensorized.attention, &config.tensorized.ffn_up, &config.tensorized.ffn_down,
+                      &config.tensorized.head})
+    (*shape)->diagonal = true;
+  return config;
+}
+
 // The same as small_config without some of its layers: of one block K, V and the first feed-forward layer, of
 // the other all that anybody sees.
 inline EncoderConfig removed_config(HeadKind head = HeadKind::mlm, NormPlacement norm = NormPlacement::post) {

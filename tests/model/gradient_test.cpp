@@ -66,6 +66,20 @@ TEST(NarrowTables, GradientsAgreeWithCentralDifferences) {
         expect_gradients(narrow_config(tensorized, head, norm));
 }
 
+// The same with diagonals beside the trains, also where trains are removed.
+TEST(Diagonals, GradientsAgreeWithCentralDifferences) {
+  for (const HeadKind head : {HeadKind::mlm, HeadKind::classification})
+    for (const NormPlacement norm : {NormPlacement::post, NormPlacement::pre}) {
+      EncoderConfig config = diagonal_config(head, norm);
+      expect_gradients(config);
+      for (const char* layer : {"encoder.0.attention.key", "encoder.0.attention.output", "encoder.0.ffn.up",
+                                "encoder.1.attention.query", "encoder.1.attention.key",
+                                "encoder.1.attention.value", "encoder.1.ffn.down"})
+        config.tensorized.ranks[layer] = {0, 0, 0};
+      expect_gradients(config);
+    }
+}
+
 // The same of layers that are products of two factors.
 TEST(LowRankModel, GradientsAgreeWithCentralDifferences) {
   for (const HeadKind head : {HeadKind::mlm, HeadKind::classification})

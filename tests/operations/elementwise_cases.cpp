@@ -3,6 +3,7 @@
 #include "kernels/ops/elementwise/bias_activation.h"
 #include "kernels/ops/elementwise/dropout.h"
 #include "kernels/ops/elementwise/layout.h"
+#include "kernels/ops/tensor_trains/diagonal.h"
 #include "kernels/ops/tensor_trains/scale_columns.h"
 #include "tests/operations/op_test_context.h"
 
@@ -75,6 +76,34 @@ void add_elementwise_cases(std::vector<OperationCase>& cases) {
                        SwapAxes op;
                        op.x = world.input(shape);
                        op.y = world.output("y", {shape[0], shape[2], shape[1], shape[3]});
+                       world.run(op);
+                     }});
+  }
+  struct Sizes {
+    std::int64_t rows, inputs, outputs;
+  };
+  for (const Sizes& sizes : {Sizes{1, 1, 1},
+                             {71, 37, 37},
+                             {40, 12, 36},
+                             {300, 64, 256},
+                             {65, 256, 64},
+                             {7, 15, 5},
+                             {130, 4, 8},
+                             {9, 33, 11}}) {
+    const auto [rows, inputs, outputs] = sizes;
+    const std::string name = fmt::format("{}_{}_{}", rows, inputs, outputs);
+    const std::int64_t wide = std::max(inputs, outputs);
+    cases.push_back({"DiagonalForward_" + name, 2e-6, [=](OpTestContext& world) {
+                       DiagonalForward op;
+                       op.x = world.input({rows, inputs}), op.diagonal = world.master({wide});
+                       op.u = world.output("u", {rows, outputs});
+                       world.run(op);
+                     }});
+    cases.push_back({"DiagonalBackward_" + name, 4e-6, [=](OpTestContext& world) {
+                       DiagonalBackward op;
+                       op.x = world.input({rows, inputs}), op.diagonal = world.master({wide});
+                       op.du = world.input({rows, outputs}), op.dx = world.output("dx", {rows, inputs});
+                       op.ddiagonal = world.master_output("ddiagonal", {wide});
                        world.run(op);
                      }});
   }

@@ -190,13 +190,18 @@ struct LinearCase {
   Activation activation = Activation::none;
   bool bias = true, accumulate_dx = false;
   std::int64_t other = 0;  // columns of a that no output uses
+  bool diagonal = false;   // beside all but the first of several outputs
 };
 
 std::string name_of(const LinearCase& c) {
-  return fmt::format("{}_{}_{}x{}_{}{}{}{}{}", c.tokens, c.inputs, c.ranks.size(), c.ranks[0], c.widths[0],
+  return fmt::format("{}_{}_{}x{}_{}{}{}{}{}{}", c.tokens, c.inputs, c.ranks.size(), c.ranks[0], c.widths[0],
                      c.activation == Activation::none ? "" : std::string("_") + traits_of(c.activation).name,
                      c.bias ? "" : "_no_bias", c.accumulate_dx ? "_accumulate" : "",
-                     c.other > 0 ? "_other" : "");
+                     c.other > 0 ? "_other" : "", c.diagonal ? "_diagonal" : "");
+}
+
+bool has_diagonal(const LinearCase& c, int output) {
+  return c.diagonal && (output > 0 || c.ranks.size() == 1);
 }
 
 void linear_cases(std::vector<OperationCase>& cases, const LinearCase& c) {
@@ -214,6 +219,8 @@ void linear_cases(std::vector<OperationCase>& cases, const LinearCase& c) {
                        output.column = column;
                        output.b = world.input({c.ranks[i], c.widths[i]});
                        if (c.bias) output.bias = world.master({c.widths[i]});
+                       if (has_diagonal(c, i))
+                         output.diagonal = world.master({std::max(c.inputs, c.widths[i])});
                        output.activation = c.activation;
                        output.u = world.output(fmt::format("u{}", i), {c.tokens, c.widths[i]});
                        if (c.activation != Activation::none) {
@@ -241,6 +248,11 @@ void linear_cases(std::vector<OperationCase>& cases, const LinearCase& c) {
                        output.db = world.master_output(fmt::format("db{}", i), {c.ranks[i], c.widths[i]});
                        if (c.bias)
                          output.dbias = world.master_output(fmt::format("dbias{}", i), {c.widths[i]});
+                       if (has_diagonal(c, i)) {
+                         const Shape shape{std::max(c.inputs, c.widths[i])};
+                         output.diagonal = world.master(shape);
+                         output.ddiagonal = world.master_output(fmt::format("ddiagonal{}", i), shape);
+                       }
                        output.activation = c.activation;
                        if (slope_by_argument(c.activation)) {
                          output.u = world.input({c.tokens, c.widths[i]}, 4);
@@ -260,6 +272,7 @@ struct FeedForwardCase {
   std::int64_t tokens, inputs, rank_up, inner, rank_down, outputs;
   Activation activation = Activation::gelu;
   bool accumulate_dx = false;
+  bool up = false, down = false;  // have diagonals
 };
 
 template <class Operation>
@@ -271,12 +284,15 @@ void set_common(const FeedForwardCase& c, OpTestContext& world, Operation& op) {
   op.a_down = world.input({c.inner, c.rank_down}, 0.2);
   op.b_down = world.input({c.rank_down, c.outputs});
   op.activation = c.activation;
+  if (c.up) op.diagonal_up = world.master({std::max(c.inputs, c.inner)}, 0.5);
+  if (c.down) op.diagonal_down = world.master({std::max(c.inner, c.outputs)}, 0.5);
 }
 
 void feed_forward_cases(std::vector<OperationCase>& cases, const FeedForwardCase& c) {
   const std::string name =
-      fmt::format("{}_{}_{}_{}_{}_{}_{}{}", c.tokens, c.inputs, c.rank_up, c.inner, c.rank_down, c.outputs,
-                  static_cast<int>(c.activation), c.accumulate_dx ? "_accumulate" : "");
+      fmt::format("{}_{}_{}_{}_{}_{}_{}{}{}{}", c.tokens, c.inputs, c.rank_up, c.inner, c.rank_down,
+                  c.outputs, static_cast<int>(c.activation), c.accumulate_dx ? "_accumulate" : "",
+                  c.up ? "_up" : "", c.down ? "_down" : "");
   cases.push_back({"TTFeedForwardForward_" + name, 4e-6, [=](OpTestContext& world) {
                      TTFeedForwardForward op;
                      set_common(c, world, op);
@@ -296,6 +312,9 @@ void feed_forward_cases(std::vector<OperationCase>& cases, const FeedForwardCase
                      op.dbias = world.master_output("dbias", op.bias.shape());
                      op.da_down = world.master_output("da_down", op.a_down.shape());
                      op.db_down = world.master_output("db_down", op.b_down.shape());
+                     if (c.up) op.ddiagonal_up = world.master_output("ddiagonal_up", op.diagonal_up.shape());
+                     if (c.down)
+                       op.ddiagonal_down = world.master_output("ddiagonal_down", op.diagonal_down.shape());
                      op.dx = world.output("dx", op.x.shape());
                      op.accumulate_dx = c.accumulate_dx;
                      WeightGradients later{.type = op.x.dtype()};
@@ -409,12 +428,23 @@ void add_product_cases(std::vector<OperationCase>& cases) {
   linear_cases(cases, {1037, 64, {30, 30, 30}, {64, 64, 64}, Activation::none, true, false});
   linear_cases(cases, {257, 300, {270}, {48}, Activation::gelu, false, true});
   linear_cases(cases, {203, 65, {9}, {37}, Activation::none, true, true, 14});
+  // With diagonals; the first has sizes that kernels leave to the decomposition.
+  linear_cases(cases, {13, 12, {5}, {36}, Activation::gelu, true, true, 0, true});
+  linear_cases(cases, {203, 64, {9, 30, 16}, {64, 64, 64}, Activation::none, true, true, 0, true});
+  linear_cases(cases, {131, 32, {9}, {128}, Activation::gelu, true, false, 0, true});
+  linear_cases(cases, {389, 128, {30, 8}, {64, 32}, Activation::none, false, true, 7, true});
+  linear_cases(cases, {1, 32, {5}, {32}, Activation::relu, true, false, 0, true});
   feed_forward_cases(cases, {1, 1, 1, 1, 1, 1});
   feed_forward_cases(cases, {131, 37, 30, 531, 17, 67, Activation::gelu, true});
   feed_forward_cases(cases, {129, 20, 6, 40, 5, 24});  // in pieces of other sizes for any number of threads
   feed_forward_cases(cases, {269, 64, 13, 300, 33, 96, Activation::none});
   feed_forward_cases(cases, {2309, 48, 30, 512, 30, 48});
   feed_forward_cases(cases, {131, 40, 32, 536, 24, 72, Activation::gelu, true});
+  feed_forward_cases(cases, {7, 4, 3, 12, 2, 6, Activation::gelu, true, true, true});
+  feed_forward_cases(cases, {203, 64, 13, 640, 33, 64, Activation::gelu, true, true, true});
+  feed_forward_cases(cases, {389, 32, 40, 96, 16, 96, Activation::relu, false, true, false});
+  feed_forward_cases(cases, {131, 96, 8, 192, 16, 32, Activation::silu, false, false, true});
+  feed_forward_cases(cases, {1, 64, 8, 64, 16, 64, Activation::gelu, false, true, true});
   inner_cases(cases, {1, 8, 8, 8});
   inner_cases(cases, {65, 24, 504, 32});
   inner_cases(cases, {77, 16, 2056, 64});

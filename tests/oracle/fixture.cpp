@@ -15,7 +15,7 @@ using storage::hdf5::File;
 
 TTShape read_train(const File& file, const std::string& path) {
   return {file.int64_list_attribute(path, "input_modes"), file.int64_list_attribute(path, "output_modes"),
-          file.int64_list_attribute(path, "ranks")};
+          file.int64_list_attribute(path, "ranks"), file.int64_attribute(path, "diagonal") != 0};
 }
 
 EncoderConfig read_config(const File& file, const std::string& path) {

@@ -38,6 +38,11 @@ TRAINS = {
 NARROW_TRAINS = {**TRAINS, "head": tt([4, 3], [3, 2], [3, 5, 2]),
                  "embedding": {"row_modes": [3, 2, 5], "column_modes": [2, 3, 1], "ranks": [4, 3]}}
 
+# With diagonals.
+DIAGONAL_TRAINS = {**TRAINS, "ffn_up": tt([3, 2, 2], [6, 4], [3, 4, 5, 4]), "ffn_down": tt([6, 4], [3, 4], [6, 5, 4])}
+for name in ("attention", "ffn_up", "ffn_down", "head"):
+    DIAGONAL_TRAINS[name] = {**DIAGONAL_TRAINS[name], "diagonal": 1}
+
 SMALL = {"layers": 2, "hidden": 8, "heads": 2, "ffn": 9, "max_positions": 9, "types": 3, "classes": 4}
 UNEVEN = {"layers": 2, "hidden": 12, "heads": 3, "ffn": 10, "max_positions": 9, "types": 3, "classes": 4}
 
@@ -102,6 +107,11 @@ CASES = {
         "trains": {**NARROW_TRAINS, "head": TRAINS["head"]}, "embedding_size": 6,
         "rates": RATES, "betas": (0.85, 0.98), "eps": 3e-2, "weight_decay": 0.2, "max_norm": 1.2,
     },
+    "tensorized_mlm_diagonal": {
+        **UNEVEN, "ffn": 24, "norm": "post", "head": "mlm", "norm_eps": 1e-2, "vocabulary": 23,
+        "trains": DIAGONAL_TRAINS,
+        "rates": RATES, "betas": (0.9, 0.99), "eps": 2e-2, "weight_decay": 0.3, "max_norm": 0.0,
+    },
 }
 
 # What each head takes from a score for each token of distance: keys before the query, keys behind it.
@@ -157,6 +167,8 @@ class Parameters:
         if train:
             modes = [(n,) for n in train["input_modes"] + train["output_modes"]]
             self.add_cores(name, modes, train["ranks"], deviation)
+            if train.get("diagonal"):
+                self.add(f"{name}.diagonal", 0.5 * self.normal(max(inputs, outputs)))
         else:
             self.add(f"{name}.weight", deviation * self.normal(inputs, outputs), decays=True)
         self.add(f"{name}.bias", 0.3 * self.normal(outputs))
@@ -228,7 +240,12 @@ def expand(p, name):
 def weight(p, name, inputs, outputs):
     if f"{name}.weight" in p:
         return p[f"{name}.weight"]
-    return expand(p, name).reshape(inputs, outputs)
+    whole = expand(p, name).reshape(inputs, outputs)
+    if f"{name}.diagonal" in p:
+        copies = torch.eye(min(inputs, outputs)).repeat(max(1, inputs // outputs), max(1, outputs // inputs))
+        scales = p[f"{name}.diagonal"]
+        whole = whole + copies * (scales[:, None] if inputs > outputs else scales)
+    return whole
 
 
 def token_table(p, case):
@@ -439,7 +456,7 @@ def check_expansion(p, case):
         return digits
 
     train, table = case["trains"]["attention"], case["trains"]["embedding"]
-    w = weight(p, "encoder.0.attention.key", case["hidden"], case["hidden"])
+    w = expand(p, "encoder.0.attention.key").reshape(case["hidden"], case["hidden"])
     e = token_table(p, case)
     for i, j in ((0, 0), (1, 0), (0, 1), (7, 5), (11, 11), (3, 10)):
         digits = digits_of(i, train["input_modes"]) + digits_of(j, train["output_modes"])
@@ -481,7 +498,7 @@ def write_case(file, name, case, generator):
               "embedding_size": case.get("embedding_size", 0)}
     write(group.create_group("config"), {**{key: case[key] for key in keys}, **others})
     for layer, shape in case.get("trains", {}).items():
-        write(group.create_group(f"config/{layer}"), shape)
+        write(group.create_group(f"config/{layer}"), {"diagonal": 0, **shape})
     optimizer = {"beta1": case["betas"][0], "beta2": case["betas"][1], "decay_cores": int(p.decay_cores)}
     optimizer.update({key: case[key] for key in ("eps", "weight_decay", "max_norm")})
     optimizer.update({f"rate_{role}": rate for role, rate in case["rates"].items()})

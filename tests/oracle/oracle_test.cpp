@@ -28,7 +28,7 @@ std::vector<Case> cases_of(std::string_view part) {
       cases.push_back({encoder, arithmetic});
     for (const char* encoder : {"tensorized_mlm_post", "tensorized_classification_post", "tensorized_mlm_pre",
                                 "tensorized_mlm_relative", "tensorized_mlm_rotary", "tensorized_mlm_narrow",
-                                "tensorized_classification_narrow"})
+                                "tensorized_mlm_diagonal", "tensorized_classification_narrow"})
       for (LookupKind lookup : {LookupKind::naive, LookupKind::unique, LookupKind::factors})
         for (PlanKind plan : {PlanKind::automatic, PlanKind::factors, PlanKind::dense, PlanKind::modewise})
           cases.push_back({encoder, arithmetic, lookup, plan});

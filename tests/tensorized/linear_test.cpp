@@ -53,6 +53,14 @@ std::vector<Case> cases() {
       {{{2, 3}, {3, 2}, {0, 0, 0}}, {{2, 3}, {3, 2}, {0, 0, 0}}, {{2, 3}, {3, 2}, {2, 1, 2}}},
       {{{6}, {5}, {0}}, {{6}, {5}, {0}}, {{6}, {5}, {0}}},
       {{{2, 3}, {3, 2}, {0, 0, 0}}},
+      // With diagonals: square, to more and to fewer outputs, of some, and where the train is removed.
+      {{{2, 3}, {3, 2}, {2, 5, 2}, true}},
+      {{{2, 3}, {4, 3}, {2, 5, 3}, true}},
+      {{{4, 3}, {3, 2}, {4, 5, 2}, true}},
+      {{{6}, {3}, {2}, true}, {{6}, {3}, {1}}, {{2, 3}, {3}, {2, 3}, true}},
+      {{{4}, {8}, {3}, true}, {{4}, {8}, {0}, true}, {{4}, {8}, {0}}},
+      {{{2, 3}, {3, 2}, {0, 0, 0}, true}},
+      {{{8}, {4}, {0}, true}, {{8}, {4}, {0}, true}, {{8}, {4}, {0}}},
   };
   for (const auto& group : groups)
     for (PlanKind plan : {PlanKind::automatic, PlanKind::factors, PlanKind::dense, PlanKind::modewise})
@@ -80,6 +88,8 @@ TEST_P(TTLinearAgainstDense, ForwardAndGradients) {
   for (ParameterId id = 0; id < store.size(); ++id)
     if (store.info(id).role == ParameterRole::core)
       write_tensor(store.value(id), normal_values(store.value(id).elements(), 100 + id));
+    else if (store.info(id).name.ends_with(".diagonal"))
+      write_tensor(store.value(id), normal_values(store.value(id).elements(), 200 + id));
   Harness harness(reference_backend());
   const std::int64_t n = spec.input_size, m = spec.output_size;
   const Tensor x = harness.random({c.tokens, n}, DType::float64);
@@ -99,7 +109,15 @@ TEST_P(TTLinearAgainstDense, ForwardAndGradients) {
 
   const auto saved = layer->forward(harness.context(), x, {.activation = Activation::gelu});
   for (int i = 0; i < outputs; ++i) {
-    const std::vector<double> w = by_definition(store, layer->as_tensor_train()->train(i));
+    std::vector<double> w = by_definition(store, layer->as_tensor_train()->train(i));
+    if (const auto diagonal = store.find(layer->output_name(i) + ".diagonal")) {
+      EXPECT_TRUE(c.shapes[i].diagonal);
+      for (std::int64_t a = 0; a < n; ++a)
+        for (std::int64_t j = 0; j < m; ++j)
+          if (n >= m ? a % m == j : j % n == a)
+            w[a * m + j] += store.value(*diagonal).data<double>()[n >= m ? a : j];
+    }
+    EXPECT_LT(relative_error(layer->matrix(i), w), 1e-12);
     std::vector<double> expected;
     for (std::int64_t t = 0; t < c.tokens; ++t)
       for (std::int64_t j = 0; j < m; ++j) {

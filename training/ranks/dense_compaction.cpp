@@ -117,6 +117,8 @@ class Compaction {
       const ParameterInfo& info = store.info(id);
       if (info.role == ParameterRole::gate)
         write_tensor(store.value(id), std::vector<double>(info.shape.elements(), 1.0));
+      else if (info.name.ends_with(".diagonal"))  // the train has all of the matrix
+        write_tensor(store.value(id), std::vector<double>(info.shape.elements(), 0.0));
       else if (const auto same = dense_->parameters().find(info.name))
         write_tensor(store.value(id), read_tensor(dense_->parameters().value(*same)));
     }

@@ -300,9 +300,9 @@ inline void bf16_store(const float* sums, std::int64_t ld, std::int64_t rows, st
 // The same if C is in no cache: first prefetches the lines of the block to the right, since stores that wait
 // for their lines delay what follows. Prefetching beyond C is harmless.
 inline void bf16_store_far(const float* sums, std::int64_t rows, std::int64_t columns, bfloat16* c,
-                           std::int64_t ldc, bool accumulate) {
+                           std::int64_t ldc, bool accumulate, std::int64_t ld = bf16_block) {
   bf16_fetch_to_write(c + bf16_block, ldc);
-  bf16_store(sums, bf16_block, rows, columns, c, ldc, accumulate);
+  bf16_store(sums, ld, rows, columns, c, ldc, accumulate);
 }
 
 COMERA_CPU_END

@@ -1,4 +1,5 @@
 #include "kernels/cpu/bf16_kernels.h"
+#include "kernels/cpu/diagonals.h"
 #include "kernels/cpu/elementwise/activations.h"
 #include "kernels/cpu/tensor_trains/bf16_gradients.h"
 #include "kernels/ops/tensor_trains/tt_feed_forward.h"
@@ -33,6 +34,7 @@ struct Operands {
 struct Sums {
   WeightSums da_up, db_up, da_down, db_down;
   float* dbias = nullptr;
+  float *dd_up = nullptr, *dd_down = nullptr;  // of diagonals
 
   Sums() = default;
   Sums(const TTFeedForwardBackward& op, Scratch& scratch)
@@ -40,7 +42,9 @@ struct Sums {
         db_up(bf16_weight_sums(op.b_up.dim(0), op.b_up.dim(1), scratch)),
         da_down(bf16_weight_sums(op.a_down.dim(1), op.a_down.dim(0), scratch)),
         db_down(bf16_weight_sums(op.b_down.dim(0), op.b_down.dim(1), scratch)),
-        dbias(scratch.floats(whole_blocks(op.bias.elements()))) {}
+        dbias(scratch.floats(whole_blocks(op.bias.elements()))),
+        dd_up(op.diagonal_up ? scratch.floats(op.diagonal_up.elements()) : nullptr),
+        dd_down(op.diagonal_down ? scratch.floats(op.diagonal_down.elements()) : nullptr) {}
 };
 
 // Thread-local.
@@ -48,6 +52,7 @@ struct Memory {
   bfloat16 *rest, *panel;
   Bf16Block xa, xa_across, ha_across, dha, dha_across, dxa, dxa_across, h, du;
   float *sums, *other_sums, *dxa_sums;
+  float* dx_sums;  // with a diagonal of up's
 
   Memory(const TTFeedForwardBackward& op, Scratch& scratch)
       : rest(scratch.narrow(bf16_block * whole_blocks(op.dy.dim(1)))),
@@ -63,7 +68,8 @@ struct Memory {
         du(bf16_most_rows, most_columns + bf16_block, scratch),
         sums(scratch.floats(bf16_block * bf16_block)),
         other_sums(scratch.floats(bf16_block * bf16_block)),
-        dxa_sums(scratch.floats(bf16_most_rows * whole_blocks(op.a_up.dim(1)))) {}
+        dxa_sums(scratch.floats(bf16_most_rows * whole_blocks(op.a_up.dim(1)))),
+        dx_sums(op.diagonal_up ? scratch.floats(bf16_most_rows * op.x.dim(1)) : nullptr) {}
 };
 
 class Block {
@@ -76,7 +82,11 @@ class Block {
         memory_(memory),
         block_{begin, rows, first, memory.panel},
         begin_(begin),
-        rows_(rows) {}
+        rows_(rows),
+        x_(op.x.data<bfloat16>() + begin * op.x.dim(1)),
+        dy_(op.dy.data<bfloat16>() + begin * op.dy.dim(1)),
+        d_up_(op.diagonal_up ? op.diagonal_up.data<float>() : nullptr),
+        d_down_(op.diagonal_down ? op.diagonal_down.data<float>() : nullptr) {}
 
   template <Activation activation>
   void run() const {
@@ -88,6 +98,11 @@ class Block {
     block_.pack_across(xa, rank_up, rank_up, memory_.xa_across);
     block_.pack_across(op_.ha.data<bfloat16>() + begin_ * rank_down, rank_down, rank_down, memory_.ha_across);
     output();
+    if (d_up_ != nullptr) std::fill_n(memory_.dx_sums, rows_ * op_.x.dim(1), 0.F);
+    if (block_.first) {
+      if (d_up_ != nullptr) std::fill_n(sums_.dd_up, op_.diagonal_up.elements(), 0.F);
+      if (d_down_ != nullptr) std::fill_n(sums_.dd_down, op_.diagonal_down.elements(), 0.F);
+    }
     for (std::int64_t c = 0; c < op_.b_up.dim(1); c += most_columns) inner<activation>(c);
     input();
   }
@@ -120,8 +135,10 @@ class Block {
         bf16_multiply(memory_.xa.rows(i), operands_.b_up.panel(c + j), memory_.sums, bf16_block, false);
         bf16_multiply(memory_.dha.rows(i), operands_.a_down_across.panel(c + j), memory_.other_sums,
                       bf16_block, false);
+        add_diagonals(i, c + j);
         activate_block<activation>(operands_.bias + c + j, h.at + i * h.ld + j, du.at + i * du.ld + j,
                                    sums_.dbias + c + j);
+        diagonal_gradients(i, c + j, h.at + i * h.ld + j, du.at + i * du.ld + j);
       }
     }
     block_.weight_gradient(memory_.dha_across, h.at, h.ld, columns, sums_.da_down, c);
@@ -132,6 +149,30 @@ class Block {
         bf16_multiply({du.at + i * du.ld, du.ld, columns / bf16_block}, operands_.b_up_across.panel(j, c),
                       memory_.dxa_sums + i * ld + j, ld, c > 0);
     }
+  }
+
+  // Adds those of up to u, and of down to dh: of 32 rows and inner columns.
+  void add_diagonals(std::int64_t row, std::int64_t column) const {
+    const std::int64_t rows = block_.rows_from(row), inputs = op_.x.dim(1), outputs = op_.dy.dim(1);
+    if (d_up_ != nullptr)
+      add_diagonal(memory_.sums, bf16_block, d_up_ + column, x_ + row * inputs + column % inputs, inputs,
+                   rows);
+    if (d_down_ != nullptr)
+      add_diagonal(memory_.other_sums, bf16_block, d_down_ + column, dy_ + row * outputs + column % outputs,
+                   outputs, rows);
+  }
+
+  // Their gradients, and what up's adds to dx.
+  void diagonal_gradients(std::int64_t row, std::int64_t column, const bfloat16* h,
+                          const bfloat16* du) const {
+    const std::int64_t rows = block_.rows_from(row), inputs = op_.x.dim(1), outputs = op_.dy.dim(1);
+    if (d_down_ != nullptr)
+      add_diagonal_gradient(sums_.dd_down + column, h, memory_.h.ld, dy_ + row * outputs + column % outputs,
+                            outputs, rows);
+    if (d_up_ == nullptr) return;
+    const std::int64_t at = row * inputs + column % inputs;
+    add_diagonal_gradient(sums_.dd_up + column, du, memory_.du.ld, x_ + at, inputs, rows);
+    add_diagonal(memory_.dx_sums + at, inputs, d_up_ + column, du, memory_.du.ld, rows);
   }
 
   // Computes h from u in `sums`, and du from dh in `other_sums`; rows beyond the block are 0.
@@ -161,6 +202,7 @@ class Block {
                    dxa.ld, false);
       for (std::int64_t j = 0; j < inputs; j += bf16_block) {
         bf16_multiply(dxa.rows(i), operands_.a_up_across.panel(j), memory_.sums, bf16_block, false);
+        if (d_up_ != nullptr) add_rows(memory_.dx_sums + i * inputs + j, inputs, block_.rows_from(i));
         bf16_store_far(memory_.sums, block_.rows_from(i), std::min(bf16_block, inputs - j),
                        op_.dx.data<bfloat16>() + (begin_ + i) * inputs + j, inputs, op_.accumulate_dx);
       }
@@ -170,12 +212,23 @@ class Block {
                            sums_.da_up);
   }
 
+  // sums += from, of 32 columns.
+  void add_rows(const float* from, std::int64_t ld, std::int64_t rows) const {
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t c = 0; c < bf16_block; c += lanes) {
+        float* at = memory_.sums + r * bf16_block + c;
+        store(at, load(at) + load(from + r * ld + c));
+      }
+  }
+
   const TTFeedForwardBackward& op_;
   const Operands& operands_;
   const Sums& sums_;
   const Memory& memory_;
   Bf16RowBlock block_;
   std::int64_t begin_, rows_;
+  const bfloat16 *x_, *dy_;  // the block's rows
+  const float *d_up_, *d_down_;
 };
 
 void run(const Block& block, Activation activation) {
@@ -225,6 +278,10 @@ void bf16_tt_feed_forward_backward(const TTFeedForwardBackward& op, const Kernel
   add_weight_sums_transposed(op.da_down, groups, threads, [&](std::int64_t g) { return sums.of[g].da_down; });
   add_weight_sums(op.db_down, groups, threads, [&](std::int64_t g) { return sums.of[g].db_down; });
   add_groups(op.dbias, groups, threads, [&](std::int64_t g) { return sums.of[g].dbias; });
+  if (op.diagonal_up)
+    add_groups(op.ddiagonal_up, groups, threads, [&](std::int64_t g) { return sums.of[g].dd_up; });
+  if (op.diagonal_down)
+    add_groups(op.ddiagonal_down, groups, threads, [&](std::int64_t g) { return sums.of[g].dd_down; });
 }
 
 COMERA_CPU_END

@@ -1,4 +1,5 @@
 #include "kernels/cpu/bf16_kernels.h"
+#include "kernels/cpu/diagonals.h"
 #include "kernels/cpu/elementwise/activations.h"
 #include "kernels/cpu/products/bf16_operand.h"
 #include "kernels/ops/tensor_trains/tt_feed_forward.h"
@@ -33,6 +34,7 @@ struct Memory {
   bfloat16* rest;
   Bf16Block xa, h, ha;
   float *sums, *ha_sums;
+  float* y_sums;  // with a diagonal of down's
 
   Memory(const TTFeedForwardForward& op, Scratch& scratch)
       : rest(scratch.narrow(bf16_block * whole_blocks(op.x.dim(1)))),
@@ -40,7 +42,8 @@ struct Memory {
         h(bf16_block, chunk_columns, scratch),
         ha(bf16_block, op.a_down.dim(1), scratch),
         sums(scratch.floats(bf16_block * bf16_block)),
-        ha_sums(scratch.floats(bf16_block * whole_blocks(op.a_down.dim(1)))) {}
+        ha_sums(scratch.floats(bf16_block * whole_blocks(op.a_down.dim(1)))),
+        y_sums(op.diagonal_down ? scratch.floats(bf16_block * op.b_down.dim(1)) : nullptr) {}
 };
 
 static_assert(bf16_block == 2 * lanes);  // required by for_biased_rows
@@ -70,12 +73,21 @@ void one_block(const TTFeedForwardForward& op, const Operands& operands, const M
     bf16_multiply(x, operands.a_up.panel(j), memory.sums, bf16_block, false);
     keep(memory.sums, bf16_block, rows, j, rank_up, op.xa.data<bfloat16>() + begin * rank_up, memory.xa);
   }
+  const float *d_up = op.diagonal_up ? op.diagonal_up.data<float>() : nullptr,
+              *d_down = op.diagonal_down ? op.diagonal_down.data<float>() : nullptr;
+  if (d_down != nullptr) std::fill_n(memory.y_sums, bf16_block * outputs, 0.F);
   const std::int64_t ha_apart = whole_blocks(rank_down);
   for (std::int64_t c = 0; c < inner; c += chunk_columns) {
     const std::int64_t columns = std::min(chunk_columns, whole_blocks(inner - c));
     for (std::int64_t j = 0; j < columns; j += bf16_block) {
       bf16_multiply(memory.xa.rows(0), operands.b_up.panel(c + j), memory.sums, bf16_block, false);
+      if (d_up != nullptr)
+        add_diagonal(memory.sums, bf16_block, d_up + c + j,
+                     op.x.data<bfloat16>() + begin * inputs + (c + j) % inputs, inputs, rows);
       activate_block<activation>(memory.sums, operands.bias + c + j, memory.h.at + j, memory.h.ld);
+      if (d_down != nullptr)
+        add_diagonal(memory.y_sums + (c + j) % outputs, outputs, d_down + c + j, memory.h.at + j, memory.h.ld,
+                     bf16_block);
     }
     for (std::int64_t j = 0; j < rank_down; j += bf16_block)
       bf16_multiply({memory.h.at, memory.h.ld, columns / bf16_block}, operands.a_down.panel(j, c),
@@ -85,9 +97,11 @@ void one_block(const TTFeedForwardForward& op, const Operands& operands, const M
     keep(memory.ha_sums + j, ha_apart, rows, j, rank_down, op.ha.data<bfloat16>() + begin * rank_down,
          memory.ha);
   bfloat16* y = op.y.data<bfloat16>() + begin * outputs;
-  for (std::int64_t j = 0; j < outputs; j += bf16_block) {
-    bf16_multiply(memory.ha.rows(0), operands.b_down.panel(j), memory.sums, bf16_block, false);
-    bf16_store_far(memory.sums, rows, std::min(bf16_block, outputs - j), y + j, outputs, false);
+  float* sums = d_down != nullptr ? memory.y_sums : memory.sums;
+  const std::int64_t apart = d_down != nullptr ? outputs : bf16_block;
+  for (std::int64_t j = 0; j < outputs; j += bf16_block, sums += d_down != nullptr ? bf16_block : 0) {
+    bf16_multiply(memory.ha.rows(0), operands.b_down.panel(j), sums, apart, d_down != nullptr);
+    bf16_store_far(sums, rows, std::min(bf16_block, outputs - j), y + j, outputs, false, apart);
   }
 }
 

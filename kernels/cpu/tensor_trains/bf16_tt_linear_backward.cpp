@@ -1,4 +1,5 @@
 #include "kernels/cpu/bf16_kernels.h"
+#include "kernels/cpu/diagonals.h"
 #include "kernels/cpu/elementwise/activations.h"
 #include "kernels/cpu/tensor_trains/bf16_gradients.h"
 #include "kernels/ops/tensor_trains/tt_linear.h"
@@ -23,7 +24,7 @@ struct Operands {
 struct Sums {
   WeightSums da;
   std::array<WeightSums, max_group_outputs> db{};
-  std::array<float*, max_group_outputs> dbias{};
+  std::array<float*, max_group_outputs> dbias{}, dd{};  // dd: of diagonals
 
   Sums() = default;
   Sums(const TTLinearBackward& op, Scratch& scratch)
@@ -32,6 +33,7 @@ struct Sums {
       const Tensor& b = op.output[i].b;
       db[i] = bf16_weight_sums(b.dim(0), b.dim(1), scratch);
       dbias[i] = scratch.floats(b.dim(1));
+      if (op.output[i].diagonal) dd[i] = scratch.floats(op.output[i].diagonal.elements());
     }
   }
 };
@@ -77,6 +79,7 @@ class Block {
     for (int i = 0; i < op_.outputs; ++i) {
       output_gradient(i);
       output(i);
+      if (op_.output[i].diagonal) diagonal_gradient(i);
     }
     input();
   }
@@ -131,6 +134,29 @@ class Block {
     }
   }
 
+  void diagonal_gradient(int i) const {
+    const TTLinearBackward::Output& output = op_.output[i];
+    const std::int64_t inputs = op_.a.dim(0), width = output.b.dim(1), size = output.diagonal.elements();
+    if (block_.first) std::fill_n(sums_.dd[i], size, 0.F);
+    for (std::int64_t k = 0; k < size; k += bf16_block)
+      add_diagonal_gradient(sums_.dd[i] + k, op_.x.data<bfloat16>() + block_.begin * inputs + k % inputs,
+                            inputs, output.dy.data<bfloat16>() + block_.begin * width + k % width, width,
+                            block_.rows);
+  }
+
+  // Adds what diagonals pass back to inputs [j, j + 32) of these rows.
+  void add_diagonals(std::int64_t row, std::int64_t rows, std::int64_t j) const {
+    const std::int64_t inputs = op_.a.dim(0);
+    for (int i = 0; i < op_.outputs; ++i) {
+      const TTLinearBackward::Output& output = op_.output[i];
+      const std::int64_t width = output.b.dim(1);
+      if (!output.diagonal) continue;
+      for (std::int64_t k = j % width; k < width; k += inputs)  // once where there are more inputs
+        add_diagonal(memory_.sums, bf16_block, output.diagonal.data<float>() + std::max(k, j),
+                     output.dy.data<bfloat16>() + row * width + k, width, rows);
+    }
+  }
+
   void input() const {
     const std::int64_t inputs = op_.a.dim(0);
     const Bf16Block& dxa = memory_.dxa;
@@ -138,6 +164,7 @@ class Block {
       bfloat16* dx = op_.dx.data<bfloat16>() + (block_.begin + r) * inputs;
       for (std::int64_t j = 0; j < inputs; j += bf16_block) {
         bf16_multiply(dxa.rows(r), operands_.a_across.panel(j), memory_.sums, bf16_block, false);
+        add_diagonals(block_.begin + r, block_.rows_from(r), j);
         bf16_store_far(memory_.sums, block_.rows_from(r), std::min(bf16_block, inputs - j), dx + j, inputs,
                        op_.accumulate_dx);
       }
@@ -190,6 +217,8 @@ void bf16_tt_linear_backward(const TTLinearBackward& op, const KernelContext& co
     add_weight_sums(output.db, groups, threads, [&](std::int64_t g) { return sums.of[g].db[i]; });
     if (output.dbias)
       add_groups(output.dbias, groups, threads, [&](std::int64_t g) { return sums.of[g].dbias[i]; });
+    if (output.diagonal)
+      add_groups(output.ddiagonal, groups, threads, [&](std::int64_t g) { return sums.of[g].dd[i]; });
   }
 }
 

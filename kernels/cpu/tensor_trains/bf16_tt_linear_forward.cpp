@@ -1,4 +1,5 @@
 #include "kernels/cpu/bf16_kernels.h"
+#include "kernels/cpu/diagonals.h"
 #include "kernels/cpu/elementwise/activations.h"
 #include "kernels/cpu/products/bf16_operand.h"
 #include "kernels/cpu/rows.h"
@@ -48,12 +49,16 @@ void finish(const float* sums, const float* bias, std::int64_t rows, std::int64_
 
 template <Activation activation>
 void one_output(const TTLinearForward::Output& output, const Bf16Operand& b, const Bf16Rows& xa, float* sums,
-                std::int64_t begin, std::int64_t rows) {
-  const std::int64_t width = output.b.dim(1);
+                const Tensor& x, std::int64_t begin, std::int64_t rows) {
+  const std::int64_t width = output.b.dim(1), inputs = x.dim(1);
   bfloat16* u = output.u.data<bfloat16>() + begin * width;
   bfloat16* y = activation == Activation::none ? nullptr : output.y.data<bfloat16>() + begin * width;
   for (std::int64_t j = 0; j < width; j += bf16_block) {
     bf16_multiply(xa, b.panel(j), sums, bf16_block, false);
+    if (output.diagonal)
+      for (std::int64_t i = j % inputs; i < inputs; i += width)  // once where there are more outputs
+        add_diagonal(sums, bf16_block, output.diagonal.data<float>() + std::max(i, j),
+                     x.data<bfloat16>() + begin * inputs + i, inputs, rows);
     bf16_fetch_to_write(u + j + bf16_block, width);
     if constexpr (activation != Activation::none) bf16_fetch_to_write(y + j + bf16_block, width);
     finish<activation>(sums, output.bias ? output.bias.data<float>() + j : nullptr, rows,
@@ -74,7 +79,7 @@ void one_block(const TTLinearForward& op, const Operands& operands, const Memory
     const TTLinearForward::Output& output = op.output[i];
     const Bf16Rows left = bf16_rows(xa + output.column, all, rows, output.b.dim(0), memory.rest);
     for_activation(output.activation, [&]<Activation a>() {
-      one_output<a>(output, operands.b[i], left, memory.sums, begin, rows);
+      one_output<a>(output, operands.b[i], left, memory.sums, op.x, begin, rows);
     });
   }
 }

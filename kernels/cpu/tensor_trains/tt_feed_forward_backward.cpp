@@ -1,3 +1,4 @@
+#include "kernels/cpu/diagonals.h"
 #include "kernels/cpu/elementwise/activations.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/scratch.h"
@@ -12,6 +13,7 @@ namespace {
 struct Sums {
   WeightSums da_up, db_up, da_down, db_down;
   float* dbias = nullptr;
+  float *dd_up = nullptr, *dd_down = nullptr;  // of diagonals
 
   Sums() = default;
   Sums(const TTFeedForwardBackward& op, Scratch& scratch)
@@ -19,7 +21,9 @@ struct Sums {
         db_up(op.b_up.dim(0), op.b_up.dim(1), scratch),
         da_down(op.a_down.dim(1), op.a_down.dim(0), scratch),
         db_down(op.b_down.dim(0), op.b_down.dim(1), scratch),
-        dbias(scratch.floats(panels_of(op.bias.elements()) * panel_width)) {}
+        dbias(scratch.floats(panels_of(op.bias.elements()) * panel_width)),
+        dd_up(op.diagonal_up ? scratch.floats(op.diagonal_up.elements()) : nullptr),
+        dd_down(op.diagonal_down ? scratch.floats(op.diagonal_down.elements()) : nullptr) {}
 };
 
 struct Memory {
@@ -31,6 +35,7 @@ struct Memory {
   float *h = nullptr, *du = nullptr;  // chunks; du also serves dy
   float *dxa = nullptr, *dha = nullptr, *x = nullptr;
   float *xa = nullptr, *ha = nullptr;  // for a narrow type only
+  float* dx_sums = nullptr;            // with a diagonal of up's
   std::int64_t thread_floats = 0;
 };
 
@@ -54,6 +59,7 @@ Memory take(const TTFeedForwardBackward& op, Scratch& scratch) {
   memory.x = scratch.floats(block_rows * panel_width);
   memory.xa = scratch.floats(widened_size(op, block_rows, rank_up));
   memory.ha = scratch.floats(widened_size(op, block_rows, rank_down));
+  if (op.diagonal_up) memory.dx_sums = scratch.floats(block_rows * inputs);
   memory.thread_floats = static_cast<std::int64_t>((scratch.bytes() - before) / sizeof(float));
   scratch.floats(memory.thread_floats * (thread_limit() - 1));
   return memory;
@@ -89,9 +95,13 @@ void activate_panel(const float* bias, std::int64_t rows, float* h, float* slope
 }
 
 // du = dh activation' of a tile, in place of the slopes, and its column sums.
+template <class T>
 struct TimesSlope {
   float* du;
   float* dbias;
+  const float* diagonal;  // down's, or nullptr: dh has also what it passes back from dy
+  const T* dy;
+  std::int64_t outputs;
 
   template <int Rows>
   inline __attribute__((always_inline)) void operator()(Tile<Rows>& tile, std::int64_t i, std::int64_t,
@@ -99,6 +109,11 @@ struct TimesSlope {
 #pragma GCC unroll 2
     for (int v = 0; v < panel_vectors; ++v) {
       vec total = load(dbias + v * lanes);
+      if (diagonal != nullptr) {
+        const vec d = load(diagonal + v * lanes);
+#pragma GCC unroll 12
+        for (int r = 0; r < Rows; ++r) tile.at[r][v] += d * load(dy + (i + r) * outputs + v * lanes);
+      }
 #pragma GCC unroll 12
       for (int r = 0; r < Rows; ++r) {
         float* at = du + (i + r) * panel_width + v * lanes;
@@ -125,6 +140,11 @@ class Block {
     const std::int64_t of_thread = thread * memory.thread_floats;
     h_ = memory.h + of_thread, du_ = memory.du + of_thread, x_ = memory.x + of_thread;
     dxa_ = memory.dxa + of_thread, dha_ = memory.dha + of_thread;
+    dx_sums_ = memory.dx_sums + of_thread;
+    d_up_ = op.diagonal_up ? op.diagonal_up.data<float>() : nullptr;
+    d_down_ = op.diagonal_down ? op.diagonal_down.data<float>() : nullptr;
+    rows_of_x_ = op.x.data<T>() + begin * op.x.dim(1);
+    rows_of_dy_ = op.dy.data<T>() + begin * op.dy.dim(1);
     const std::int64_t rank_up = op.a_up.dim(1), rank_down = op.a_down.dim(1);
     xa_ = widened(op.xa.data<T>() + begin * rank_up, rank_up, rows, rank_up, memory.xa + of_thread);
     ha_ = widened(op.ha.data<T>() + begin * rank_down, rank_down, rows, rank_down, memory.ha + of_thread);
@@ -133,6 +153,11 @@ class Block {
   template <Activation activation>
   void run() const {
     output();
+    if (d_up_ != nullptr) std::fill_n(dx_sums_, rows_ * op_.x.dim(1), 0.F);
+    if (into_ == Into::set) {
+      if (d_up_ != nullptr) std::fill_n(sums_.dd_up, op_.diagonal_up.elements(), 0.F);
+      if (d_down_ != nullptr) std::fill_n(sums_.dd_down, op_.diagonal_down.elements(), 0.F);
+    }
     for (std::int64_t c = 0; c < op_.b_up.dim(1); c += chunk_columns) inner<activation>(c);
     input();
   }
@@ -160,15 +185,24 @@ class Block {
   template <Activation activation>
   void inner(std::int64_t c) const {
     const std::int64_t width = op_.b_up.dim(1), columns = std::min(chunk_columns, width - c);
+    const std::int64_t inputs = op_.x.dim(1), outputs = op_.dy.dim(1);
     const std::int64_t rank_up = op_.a_up.dim(1), rank_down = op_.a_down.dim(1);
     for (std::int64_t j = 0; j < columns; j += panel_width) {
       float *h = h_ + j / panel_width * panel_apart, *du = du_ + j / panel_width * panel_apart;
       float* dbias = sums_.dbias + c + j;
       if (into_ == Into::set) std::fill_n(dbias, panel_width, 0.F);
       multiply_panel(xa_, memory_.b_up + (c + j) * rank_up, rows_, rank_up, h, Into::set);
-      activate_panel<activation>(memory_.bias + c + j, rows_, h, du);
-      multiply({dha_, rank_down}, memory_.a_down_across + (c + j) * rank_down, rows_, panel_width, rank_down,
-               TimesSlope{du, dbias});
+      const std::int64_t at = c + j;
+      const T *x = rows_of_x_ + at % inputs, *dy = rows_of_dy_ + at % outputs;
+      if (d_up_ != nullptr) add_diagonal(h, panel_width, d_up_ + at, x, inputs, rows_);
+      activate_panel<activation>(memory_.bias + at, rows_, h, du);
+      multiply({dha_, rank_down}, memory_.a_down_across + at * rank_down, rows_, panel_width, rank_down,
+               TimesSlope<T>{du, dbias, d_down_ == nullptr ? nullptr : d_down_ + at, dy, outputs});
+      if (d_down_ != nullptr) add_diagonal_gradient(sums_.dd_down + at, h, panel_width, dy, outputs, rows_);
+      if (d_up_ != nullptr) {
+        add_diagonal_gradient(sums_.dd_up + at, du, panel_width, x, inputs, rows_);
+        add_diagonal(dx_sums_ + at % inputs, inputs, d_up_ + at, du, panel_width, rows_);
+      }
       multiply_panel({dha_, 1, rank_down}, h, rank_down, rows_, sums_.da_down.panel(c + j), into_);
       multiply_panel(transposed(xa_), du, rank_up, rows_, sums_.db_up.panel(c + j), into_);
     }
@@ -178,8 +212,16 @@ class Block {
 
   void input() const {
     const std::int64_t inputs = op_.x.dim(1), rank = op_.a_up.dim(1);
-    input_gradient(dxa_, rank, memory_.a_up_across, op_.dx.data<T>() + begin_ * inputs, rows_, inputs,
-                   op_.accumulate_dx);
+    T* dx = op_.dx.data<T>() + begin_ * inputs;
+    if (d_up_ == nullptr) {
+      input_gradient(dxa_, rank, memory_.a_up_across, dx, rows_, inputs, op_.accumulate_dx);
+    } else {
+      input_gradient(dxa_, rank, memory_.a_up_across, dx_sums_, rows_, inputs, true);
+      if (op_.accumulate_dx)
+        for (std::int64_t i = 0; i < rows_ * inputs; i += lanes)
+          store(dx_sums_ + i, load(dx_sums_ + i) + load(dx + i));
+      copy_rows(dx_sums_, inputs, rows_, inputs, dx, inputs);
+    }
     weight_gradient({dxa_, 1, rank}, op_.x.data<T>() + begin_ * inputs, inputs, rows_, inputs, sums_.da_up,
                     into_, x_);
   }
@@ -190,7 +232,9 @@ class Block {
   std::int64_t begin_, rows_;
   Into into_;
   Left xa_, ha_;
-  float *h_, *du_, *dxa_, *dha_, *x_;
+  float *h_, *du_, *dxa_, *dha_, *x_, *dx_sums_;
+  const float *d_up_, *d_down_;
+  const T *rows_of_x_, *rows_of_dy_;
 };
 
 void add_sums(const TTFeedForwardBackward& op, const Memory& memory, std::int64_t groups, int threads) {
@@ -198,6 +242,10 @@ void add_sums(const TTFeedForwardBackward& op, const Memory& memory, std::int64_
   add_weight_sums_transposed(op.da_up, groups, threads, [&](std::int64_t g) { return sums[g].da_up; });
   add_weight_sums(op.db_up, groups, threads, [&](std::int64_t g) { return sums[g].db_up; });
   add_groups(op.dbias, groups, threads, [&](std::int64_t g) { return sums[g].dbias; });
+  if (op.diagonal_up)
+    add_groups(op.ddiagonal_up, groups, threads, [&](std::int64_t g) { return sums[g].dd_up; });
+  if (op.diagonal_down)
+    add_groups(op.ddiagonal_down, groups, threads, [&](std::int64_t g) { return sums[g].dd_down; });
   add_weight_sums_transposed(op.da_down, groups, threads, [&](std::int64_t g) { return sums[g].da_down; });
   add_weight_sums(op.db_down, groups, threads, [&](std::int64_t g) { return sums[g].db_down; });
 }

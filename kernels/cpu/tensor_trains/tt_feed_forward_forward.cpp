@@ -1,3 +1,4 @@
+#include "kernels/cpu/diagonals.h"
 #include "kernels/cpu/elementwise/activations.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/scratch.h"
@@ -14,6 +15,7 @@ struct Memory {
   // Per thread; x, xa and ha for a narrow type only.
   float* h = nullptr;  // a chunk
   float *x = nullptr, *xa = nullptr, *ha = nullptr;
+  float* y_sums = nullptr;  // with a diagonal of down's
   std::int64_t thread_floats = 0;
 };
 
@@ -29,6 +31,7 @@ Memory take(const TTFeedForwardForward& op, Scratch& scratch) {
   memory.x = scratch.floats(widened_size(op, block_rows, op.x.dim(1)));
   memory.xa = scratch.floats(widened_size(op, block_rows, op.a_up.dim(1)));
   memory.ha = scratch.floats(widened_size(op, block_rows, op.a_down.dim(1)));
+  if (op.diagonal_down) memory.y_sums = scratch.floats(block_rows * op.b_down.dim(1));
   memory.thread_floats = static_cast<std::int64_t>((scratch.bytes() - before) / sizeof(float));
   scratch.floats(memory.thread_floats * (thread_limit() - 1));
   return memory;
@@ -66,6 +69,11 @@ void one_block(const TTFeedForwardForward& op, const Memory& memory, std::int64_
   float* xa = summed_in(xa_place, memory.xa + of_thread);
   float* ha = summed_in(ha_place, memory.ha + of_thread);
   float* h = memory.h + of_thread;
+  const T* x = op.x.data<T>() + begin * inputs;
+  const float *d_up = op.diagonal_up ? op.diagonal_up.data<float>() : nullptr,
+              *d_down = op.diagonal_down ? op.diagonal_down.data<float>() : nullptr;
+  float* y_sums = memory.y_sums + of_thread;
+  if (d_down != nullptr) std::fill_n(y_sums, rows * outputs, 0.F);
   multiply_into(widened(op.x.data<T>() + begin * inputs, inputs, rows, inputs, memory.x + of_thread),
                 memory.a_up, rows, rank_up, inputs, {xa, rank_up, Into::set});
   round_sums(xa_place, xa, rows * rank_up);
@@ -74,14 +82,25 @@ void one_block(const TTFeedForwardForward& op, const Memory& memory, std::int64_
     for (std::int64_t j = 0; j < columns; j += panel_width) {
       float* panel = h + j / panel_width * panel_apart;
       multiply_panel({xa, rank_up}, memory.b_up + (c + j) * rank_up, rows, rank_up, panel, Into::set);
-      activate_panel<activation>(memory.bias + c + j, rows, panel);
+      const std::int64_t at = c + j;
+      if (d_up != nullptr) add_diagonal(panel, panel_width, d_up + at, x + at % inputs, inputs, rows);
+      activate_panel<activation>(memory.bias + at, rows, panel);
+      if (d_down != nullptr)
+        add_diagonal(y_sums + at % outputs, outputs, d_down + at, panel, panel_width, rows);
     }
     multiply_chunk(h, memory.a_down + c * panel_width, inner, rows, columns, rank_down,
                    {ha, rank_down, c == 0 ? Into::set : Into::add});
   }
   round_sums(ha_place, ha, rows * rank_down);
-  multiply_by_rows({ha, rank_down}, memory.b_down, rows, outputs, rank_down,
-                   StoreTileAs<T>{op.y.data<T>() + begin * outputs, outputs, Into::set});
+  T* y = op.y.data<T>() + begin * outputs;
+  if (d_down == nullptr) {
+    multiply_by_rows({ha, rank_down}, memory.b_down, rows, outputs, rank_down,
+                     StoreTileAs<T>{y, outputs, Into::set});
+  } else {
+    multiply_by_rows({ha, rank_down}, memory.b_down, rows, outputs, rank_down,
+                     StoreTile{y_sums, outputs, Into::add});
+    copy_rows(y_sums, outputs, rows, outputs, y, outputs);
+  }
 }
 }  // namespace
 

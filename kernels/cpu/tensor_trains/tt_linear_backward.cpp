@@ -1,3 +1,4 @@
+#include "kernels/cpu/diagonals.h"
 #include "kernels/cpu/elementwise/activations.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/products/panels.h"
@@ -14,7 +15,7 @@ namespace {
 struct Sums {
   WeightSums da;
   std::array<WeightSums, max_group_outputs> db{};
-  std::array<float*, max_group_outputs> dbias{};
+  std::array<float*, max_group_outputs> dbias{}, dd{};  // dd: of diagonals
 
   Sums() = default;
   Sums(const TTLinearBackward& op, Scratch& scratch) : da(op.a.dim(1), op.a.dim(0), scratch) {
@@ -22,6 +23,7 @@ struct Sums {
       const Tensor& b = op.output[i].b;
       db[i] = WeightSums(b.dim(0), b.dim(1), scratch);
       dbias[i] = scratch.floats(panels_of(b.dim(1)) * panel_width);
+      if (op.output[i].diagonal) dd[i] = scratch.floats(op.output[i].diagonal.elements());
     }
   }
 };
@@ -128,6 +130,8 @@ class Block {
     }
     for (int i = 0; i < op_.outputs; ++i) output(i);
     input();
+    for (int i = 0; i < op_.outputs; ++i)
+      if (op_.output[i].diagonal) diagonal(i);
   }
 
  private:
@@ -167,6 +171,19 @@ class Block {
     }
   }
 
+  // A diagonal's gradient, and what it passes back to dx.
+  void diagonal(int i) const {
+    const TTLinearBackward::Output& output = op_.output[i];
+    const std::int64_t inputs = op_.a.dim(0), width = output.b.dim(1), size = output.diagonal.elements();
+    const T *x = op_.x.data<T>() + begin_ * inputs, *du = output.dy.data<T>() + begin_ * width;
+    T* dx = op_.dx.data<T>() + begin_ * inputs;
+    if (into_ == Into::set) std::fill_n(sums_.dd[i], size, 0.F);
+    for (std::int64_t k = 0; k < size; k += panel_width) {
+      add_diagonal_gradient(sums_.dd[i] + k, x + k % inputs, inputs, du + k % width, width, rows_);
+      add_diagonal(dx + k % inputs, inputs, output.diagonal.data<float>() + k, du + k % width, width, rows_);
+    }
+  }
+
   void input() const {
     const std::int64_t inputs = op_.a.dim(0);
     input_gradient(dxa_, all_, memory_.a, op_.dx.data<T>() + begin_ * inputs, rows_, inputs,
@@ -191,6 +208,8 @@ void add_sums(const TTLinearBackward& op, const Memory& memory, std::int64_t gro
     if (output.dbias) {
       add_groups(output.dbias, groups, threads, [&](std::int64_t g) { return memory.sums[g].dbias[i]; });
     }
+    if (output.diagonal)
+      add_groups(output.ddiagonal, groups, threads, [&](std::int64_t g) { return memory.sums[g].dd[i]; });
   }
   add_weight_sums_transposed(op.da, groups, threads, [&](std::int64_t g) { return memory.sums[g].da; });
 }

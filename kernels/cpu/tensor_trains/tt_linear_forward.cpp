@@ -1,3 +1,4 @@
+#include "kernels/cpu/diagonals.h"
 #include "kernels/cpu/elementwise/activations.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/products/panels.h"
@@ -42,6 +43,9 @@ struct FinishOutput {
   T* u;
   T* y;
   std::int64_t width;
+  const float* diagonal;  // or nullptr; of the rows x
+  const T* x;
+  std::int64_t inputs;
 
   template <int Rows>
   inline __attribute__((always_inline)) void fetch(std::int64_t i, std::int64_t j) const {
@@ -58,6 +62,7 @@ struct FinishOutput {
 #pragma GCC unroll 12
       for (int r = 0; r < Rows; ++r) tile.at[r][v] += b;
     }
+    if (diagonal != nullptr) add_diagonal_to(tile, i, j);
     if constexpr (activation == Activation::none) {
       StoreTileAs<T>{u, width, Into::set}(tile, i, j, columns);
     } else {
@@ -68,6 +73,18 @@ struct FinishOutput {
   }
 
  private:
+  template <int Rows>
+  inline __attribute__((always_inline)) void add_diagonal_to(Tile<Rows>& tile, std::int64_t i,
+                                                             std::int64_t j) const {
+    for (std::int64_t k = j % inputs; k < inputs; k += width) {  // once where there are more outputs
+      const float* d = diagonal + std::max(k, j);
+#pragma GCC unroll 2
+      for (int v = 0; v < panel_vectors; ++v)
+#pragma GCC unroll 12
+        for (int r = 0; r < Rows; ++r)
+          tile.at[r][v] += load(d + v * lanes) * load(x + (i + r) * inputs + k + v * lanes);
+    }
+  }
   void activate_rows(const float* values, int rows, std::int64_t at, std::int64_t columns) const {
     for (int r = 0; r < rows; ++r, values += panel_width, at += width) {
       for_columns(0, columns, [&](std::int64_t c, auto some) {
@@ -80,14 +97,16 @@ struct FinishOutput {
 };
 
 template <class T, Activation activation>
-void one_output(const TTLinearForward::Output& output, const Left& xa, const float* b, std::int64_t begin,
-                std::int64_t rows) {
+void one_output(const TTLinearForward::Output& output, const Tensor& x, const Left& xa, const float* b,
+                std::int64_t begin, std::int64_t rows) {
   const std::int64_t rank = output.b.dim(0), width = output.b.dim(1);
   const float* bias = output.bias ? output.bias.data<float>() : nullptr;
   T* u = output.u.data<T>() + begin * width;
   T* y = activation == Activation::none ? nullptr : output.y.data<T>() + begin * width;
-  multiply_by_rows(xa.from(0, output.column), b, rows, width, rank,
-                   FinishOutput<T, activation>{bias, u, y, width});
+  const float* diagonal = output.diagonal ? output.diagonal.data<float>() : nullptr;
+  multiply_by_rows(
+      xa.from(0, output.column), b, rows, width, rank,
+      FinishOutput<T, activation>{bias, u, y, width, diagonal, x.data<T>() + begin * x.dim(1), x.dim(1)});
 }
 }  // namespace
 
@@ -120,7 +139,7 @@ void tt_linear_forward(const TTLinearForward& op, const KernelContext& context) 
     for (int i = 0; i < op.outputs; ++i) {
       const TTLinearForward::Output& output = op.output[i];
       for_activation(output.activation, [&]<Activation a>() {
-        one_output<T, a>(output, {sums, all}, packed.b[i], begin, rows);
+        one_output<T, a>(output, op.x, {sums, all}, packed.b[i], begin, rows);
       });
     }
   });

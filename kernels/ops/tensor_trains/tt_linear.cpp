@@ -1,5 +1,7 @@
 #include "kernels/ops/tensor_trains/tt_linear.h"
 
+#include <algorithm>
+
 #include "kernels/ops/checks.h"
 #include "kernels/ops/work_parts.h"
 
@@ -20,12 +22,22 @@ void check_common(const char* name, const Operation& op, DType factors) {
     const auto& out = op.output[i];
     const std::int64_t rank = out.b.dim(0);
     check_tensor(name, "b", out.b, {rank, out.b.dim(1)}, factors);
+    check_optional(name, "diagonal", out.diagonal, {std::max(inputs, out.b.dim(1))}, master_of(dtype));
     COMERA_CHECK(out.column >= 0 && out.column + rank <= total, "{}: columns {}..{} are outside of a {}",
                  name, out.column, out.column + rank, op.a.shape().text());
   }
 }
 
+template <class Operation>
+bool any_diagonal(const Operation& op) {
+  return std::any_of(op.output.begin(), op.output.begin() + op.outputs,
+                     [](const auto& out) { return static_cast<bool>(out.diagonal); });
+}
+
 }  // namespace
+
+bool TTLinearForward::has_diagonal() const { return any_diagonal(*this); }
+bool TTLinearBackward::has_diagonal() const { return any_diagonal(*this); }
 
 void TTLinearForward::check(DType factors) const {
   check_common("TTLinearForward", *this, factors);
@@ -45,7 +57,7 @@ Work work_of(const TTLinearForward& op) {
   for (int i = 0; i < op.outputs; ++i) {
     const auto& out = op.output[i];
     work.flops += product(tokens, out.b.dim(1), out.b.dim(0));
-    work.bytes += once(out.b, out.bias, out.u, out.y);
+    work.bytes += once(out.b, out.bias, out.diagonal, out.u, out.y);
   }
   return work;
 }
@@ -60,6 +72,9 @@ void TTLinearBackward::check(DType factors) const {
     const Output& out = output[i];
     const Shape shape{x.dim(0), out.b.dim(1)};
     check_tensor("TTLinearBackward", "db", out.db, out.b.shape(), master_of(compute()));
+    if (out.diagonal)
+      check_tensor("TTLinearBackward", "ddiagonal", out.ddiagonal, out.diagonal.shape(),
+                   master_of(compute()));
     check_optional("TTLinearBackward", "dbias", out.dbias, {out.b.dim(1)}, master_of(compute()));
     check_tensor("TTLinearBackward", "dy", out.dy, shape, compute());
     check_saved("TTLinearBackward", out.activation, out.u, out.y, shape, compute());
@@ -73,7 +88,7 @@ Work work_of(const TTLinearBackward& op) {
   for (int i = 0; i < op.outputs; ++i) {
     const auto& out = op.output[i];
     work.flops += 2 * product(tokens, out.b.dim(1), out.b.dim(0));
-    work.bytes += once(out.b) + twice(out.db, out.dbias);
+    work.bytes += once(out.b, out.diagonal) + twice(out.db, out.dbias, out.ddiagonal);
     work.bytes += out.activation == Activation::none
                       ? once(out.dy)
                       : once(saved_of(out.activation, out.u, out.y)) + twice(out.dy);

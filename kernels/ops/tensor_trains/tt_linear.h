@@ -11,7 +11,9 @@ namespace comera {
 // A group of tensor-train layers with one input, evaluated through their left and right factors A_i (N x r_i)
 // and B_i (r_i x M_i), CoMERA section 4.2. The A_i lie side by side in a (N x R), R = sum of the r_i.
 //
-//   xa = x a;   u_i = xa[:, column_i : column_i + r_i] B_i + bias_i;   y_i = activation_i(u_i)
+//   xa = x a;   u_i = xa[:, column_i : column_i + r_i] B_i + D_i(x) + bias_i;   y_i = activation_i(u_i)
+//
+// D_i is a diagonal beside the train (kernels/ops/tensor_trains/diagonal.h), or nothing.
 inline constexpr int max_group_outputs = 3;
 
 struct TTLinearForward {
@@ -19,6 +21,7 @@ struct TTLinearForward {
     std::int64_t column = 0;  // where A_i begins in a
     Tensor b;                 // (r_i, M_i)
     Tensor bias;              // (M_i), or left out
+    Tensor diagonal = {};     // (max(N, M_i)), or left out
     Activation activation = Activation::none;
     Tensor u;  // out (T, M_i)
     Tensor y;  // out (T, M_i); left out without an activation
@@ -30,13 +33,14 @@ struct TTLinearForward {
   int outputs = 0;
   std::array<Output, max_group_outputs> output;
 
+  bool has_diagonal() const;
   DType compute() const { return x.dtype(); }
   void check() const { check(compute()); }
   void check(DType factors) const;  // with a and b in that type
 };
 
 //   du_i = dy_i activation_i'(u_i);   dB_i += xa_iᵀ du_i;   dbias_i += column sums of du_i
-//   dxa_i = du_i B_iᵀ;   da += xᵀ dxa;   dx = dxa aᵀ, or dx += with accumulate_dx
+//   dxa_i = du_i B_iᵀ;   da += xᵀ dxa;   dx = dxa aᵀ + Σ D_iᵀ(du_i), or dx += with accumulate_dx
 //
 // Columns of a that no output uses are for other consumers of xa: dxa then holds their gradient.
 //
@@ -45,9 +49,11 @@ struct TTLinearForward {
 struct TTLinearBackward {
   struct Output {
     std::int64_t column = 0;
-    Tensor b;      // (r_i, M_i)
-    Tensor db;     // in and out (r_i, M_i)
-    Tensor dbias;  // in and out (M_i), or left out
+    Tensor b;               // (r_i, M_i)
+    Tensor db;              // in and out (r_i, M_i)
+    Tensor dbias;           // in and out (M_i), or left out
+    Tensor diagonal = {};   // as in forward
+    Tensor ddiagonal = {};  // in and out, as diagonal
     Activation activation = Activation::none;
     Tensor u;   // (T, M_i); left out without an activation
     Tensor y;   // (T, M_i); left out without an activation
@@ -65,6 +71,7 @@ struct TTLinearBackward {
   Tensor dxa;  // (T, R), or left out; outputs' columns are not read and may be overwritten
   WeightGradients* later = nullptr;  // requires dxa
 
+  bool has_diagonal() const;
   DType compute() const { return x.dtype(); }
   void check() const { check(compute()); }
   void check(DType factors) const;  // with a and b in that type

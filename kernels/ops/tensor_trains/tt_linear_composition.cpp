@@ -2,6 +2,7 @@
 #include "kernels/ops/context.h"
 #include "kernels/ops/elementwise/bias_activation.h"
 #include "kernels/ops/elementwise/layout.h"
+#include "kernels/ops/tensor_trains/diagonal.h"
 #include "kernels/ops/tensor_trains/tt_linear.h"
 
 namespace comera {
@@ -17,6 +18,7 @@ void tt_linear_forward(const TTLinearForward& op, const Context& context) {
     const Tensor xa = op.xa.slice(out.column, {op.xa.elements() - out.column});
     run(context,
         MatrixProduct{.a = xa, .b = out.b, .c = out.u, .m = tokens, .n = width, .k = rank, .lda = total});
+    if (out.diagonal) run(context, DiagonalForward{.x = op.x, .diagonal = out.diagonal, .u = out.u});
     const BiasActivationForward finish{
         .u = out.u, .bias = out.bias, .activation = out.activation, .y = out.y};
     if (!finish.idle()) run(context, finish);
@@ -72,6 +74,13 @@ void tt_linear_backward(const TTLinearBackward& op, const Context& context) {
                              .k = total,
                              .transpose_b = true,
                              .accumulate = op.accumulate_dx});
+  for (int i = 0; i < op.outputs; ++i) {
+    const auto& out = op.output[i];
+    if (out.diagonal)
+      run(context,
+          DiagonalBackward{
+              .x = op.x, .diagonal = out.diagonal, .du = out.dy, .dx = op.dx, .ddiagonal = out.ddiagonal});
+  }
 }
 
 }  // namespace
