@@ -70,7 +70,7 @@ void DenseLinear::forward_in_float8(const Context& context, const Saved& saved) 
 
 void DenseLinear::run_backward(const Context& context, const Saved& saved,
                                const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
-                               bool accumulate_dx) const {
+                               bool accumulate_dx, MergedGradients* /*merged*/) const {
   for (int i = 0; i < outputs(); ++i) {
     bias_activation_backward(context, saved, i, dy[i]);
     if (in_float8())

@@ -16,10 +16,10 @@ Linear::Saved Linear::forward(const Context& context, const Tensor& x, const Pas
 }
 
 void Linear::backward(const Context& context, const Saved& saved,
-                      const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
-                      bool accumulate_dx) const {
+                      const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx, bool accumulate_dx,
+                      MergedGradients* merged) const {
   const ProductPlace place = place_of_pass(context, saved.x.dim(0));
-  run_backward(context, saved, dy, dx, accumulate_dx);
+  run_backward(context, saved, dy, dx, accumulate_dx, merged);
 }
 
 ProductPlace Linear::place_of_pass(const Context& context, std::int64_t tokens) const {

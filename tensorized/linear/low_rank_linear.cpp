@@ -50,7 +50,7 @@ Linear::Saved LowRankLinear::run_forward(const Context& context, const Tensor& x
 
 void LowRankLinear::run_backward(const Context& context, const Saved& saved,
                                  const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
-                                 bool accumulate_dx) const {
+                                 bool accumulate_dx, MergedGradients* /*merged*/) const {
   const auto& kept = saved.kept.get<FirstProducts>();
   for (int i = 0; i < outputs(); ++i) {
     TTLinearBackward operation{.x = saved.x,
