@@ -20,7 +20,6 @@ class DenseLinear final : public Linear {
                     MergedGradients* merged) const override;
 
   bool in_float8() const { return float8_ && fits_float8(); }
-  void forward_products(const Context& context, const Saved& saved) const;
   void backward_products(const Context& context, const Saved& saved, int i, const Tensor& dy,
                          const Tensor& dx, bool accumulate) const;
   void forward_in_float8(const Context& context, const Saved& saved) const;

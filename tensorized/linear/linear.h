@@ -129,6 +129,8 @@ class Linear {
   void add_bias(ParameterStore& store, int i, ParameterRole role = ParameterRole::dense);
   // Allocates u and, with an activation, y.
   Saved begin(const Context& context, const Tensor& x, const Pass& pass) const;
+  // u_i = x w (inputs, outputs), and what add_bias_and_activate() does.
+  void multiply(const Context& context, const Saved& saved, int i, const Tensor& w) const;
   // u_i += bias_i and y_i = activation(u_i), as far as the pass needs them.
   void add_bias_and_activate(const Context& context, const Saved& saved, int i) const;
   // Turns dy_i into the gradient of u_i, and adds the bias gradient.

@@ -40,6 +40,7 @@ Linear::Saved LowRankLinear::run_forward(const Context& context, const Tensor& x
         .x = x, .a = store_.product_value(left_[i]), .xa = kept.xa[i], .outputs = 1, .output = {}};
     operation.output[0] = {.b = store_.product_value(right_[i]),
                            .bias = pass.biased ? store_.value(biases_[i]) : Tensor(),
+                           .rounded_bias = store_.product_value(biases_[i]),
                            .activation = pass.activation,
                            .u = saved.u[i],
                            .y = saved.y[i]};

@@ -122,13 +122,11 @@ Linear::Saved TTLinear::run_forward(const Context& context, const Tensor& x, con
     ArenaScope scope(context.arena);
     if (plan.forward == PlanKind::dense) {
       const Tensor w = merge_to_dense(context, scope, i);
-      run(context,
-          MatrixProduct{
-              .a = x, .b = w, .c = saved.u[i], .m = tokens, .n = spec_.output_size, .k = spec_.input_size});
+      multiply(context, saved, i, w);
     } else {
       modewise_forward(context, store_, trains_[i], x, saved.u[i]);
+      add_bias_and_activate(context, saved, i);
     }
-    add_bias_and_activate(context, saved, i);
   }
   return saved;
 }
@@ -144,6 +142,7 @@ void TTLinear::forward_by_factors(const Context& context, Saved& saved, Activati
     operation.output[operation.outputs++] = {.column = column,
                                              .b = kept.factors.b[i],
                                              .bias = saved.pass.biased ? store_.value(biases_[i]) : Tensor(),
+                                             .rounded_bias = store_.product_value(biases_[i]),
                                              .activation = saved.pass.activation,
                                              .u = saved.u[i],
                                              .y = saved.y[i]};

@@ -60,7 +60,8 @@ double milliseconds_of_products(const OperationCount& count) {
     if (count.name == kernel.name && work.wide_flops == 0) return milliseconds_of(kernel, work);
   if (count.name == "Muon") return work.flops / split_flops;
   const double narrow = work.flops - work.wide_flops;
-  return narrow / (count.name == "MatrixProduct" ? library_flops : own_flops) +
+  return narrow /
+             ((count.name == "MatrixProduct" || count.name == "BiasedProduct") ? library_flops : own_flops) +
          work.wide_flops / float32_flops;
 }
 

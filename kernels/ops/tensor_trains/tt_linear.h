@@ -19,6 +19,7 @@ struct TTLinearForward {
     std::int64_t column = 0;  // where A_i begins in a
     Tensor b;                 // (r_i, M_i)
     Tensor bias;              // (M_i), or left out
+    Tensor rounded_bias{};    // (M_i), the same in the compute type, or left out (BiasedProduct)
     Activation activation = Activation::none;
     Tensor u;  // out (T, M_i)
     Tensor y;  // out (T, M_i); left out without an activation
