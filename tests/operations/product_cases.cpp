@@ -449,6 +449,7 @@ void add_product_cases(std::vector<OperationCase>& cases) {
   inner_cases(cases, {259, 48, 264, 40});
   inner_cases(cases, {700, 32, 136, 8});
   inner_cases(cases, {65, 104, 136, 72});
+  inner_cases(cases, {33, 112, 72, 112});
   inner_cases(cases, {37, 40, 200, 128});
   inner_cases(cases, {130, 32, 208, 32});  // the inner sizes of the others are odd multiples of 8
   inner_cases(cases, {8450, 8, 776, 8, Activation::gelu, true});  // a block's places are used again
