@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <numeric>
 #include <optional>
 
 #include "data/batching/batch.h"
@@ -177,6 +179,29 @@ TEST_F(EmulatedSums, TheCoresOfAllLayersAreContractedTogether) {
         EXPECT_EQ(launches_of(calls, "core_gradients"), 1) << name_of(plan) << ", layers: " << layers;
         EXPECT_EQ(launches_of(calls, "fill_regions"), 1) << name_of(plan) << ", layers: " << layers;
       }
+}
+
+// Whose gradients of factors wait too, but not their products over the tokens.
+TEST(EmulatedTraining, EightBitGradientsAreThoseOfTheCpu) {
+  const TestDevice device = emulated_device();
+  EncoderConfig config = small_config(true);
+  config.compute = DType::bfloat16;
+  config.float8 = Float8Config{};
+  config.hidden = config.ffn = 64, config.heads = 2;
+  config.tensorized.attention = config.tensorized.ffn_up = config.tensorized.ffn_down =
+      config.tensorized.head = TTShape{{8, 8}, {8, 8}, {2, 3, 2}};
+  config.tensorized.embedding = TTMShape{{4, 2, 4}, {4, 4, 4}, {5, 6}};
+  config.tensorized.plan = PlanKind::factors;
+  const auto exact = gradients(config, cpu_processor()), got = gradients(config, device.without);
+  ASSERT_EQ(got.size(), exact.size());
+  const auto norm = [](const std::vector<double>& values) {
+    return std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
+  };
+  double largest = 0;
+  for (const auto& [name, values] : exact) largest = std::max(largest, norm(values));
+  for (const auto& [name, values] : exact)
+    EXPECT_LE(relative_error(got.at(name), values) * norm(values), 0.1 * norm(values) + 2e-3 * largest)
+        << name;
 }
 
 // A block's gradients are complete when they are announced, those of the head's layer too.
