@@ -1,5 +1,7 @@
 #include "model/model.h"
 
+#include <algorithm>
+
 #include "kernels/core/check.h"
 #include "kernels/ops/elementwise/layer_norm.h"
 #include "kernels/ops/elementwise/layout.h"
@@ -101,20 +103,8 @@ void Model::run_micro_batch(const EncoderStep& given, bool gradient) const {
     head_->forward(step, hidden);
   } else {
     const Tensor dhidden = read ? arena.saved(hidden.shape(), hidden.dtype()) : g;
-    head_->forward_backward(step, hidden, dhidden);
-    if (final_norm_)
-      run(context, LayerNormBackward{.x = x,
-                                     .gamma = store_.value(final_norm_->gamma),
-                                     .mean = statistics.mean,
-                                     .rstd = statistics.rstd,
-                                     .dy = dhidden,
-                                     .dx = dhidden,
-                                     .accumulate_dx = false,
-                                     .dgamma = store_.gradient(final_norm_->gamma),
-                                     .dbeta = store_.gradient(final_norm_->beta)});
-    if (read && !early) scatter(context, *read, dhidden, g);
-    ready(static_cast<int>(blocks_.size()) + 1);
-    backward(step, dhidden, g, early, merging);
+    backward(step, {.x = x, .statistics = statistics, .hidden = hidden, .dhidden = dhidden}, g, read,
+             merging);
     embedding_->backward(step, embedded, g);
     ready(0);
   }
@@ -126,17 +116,41 @@ Merging Model::merge(const EncoderStep& step, const RowSubset* early, bool gradi
   const ProductPlace place(step.context.products, EncoderConfig::embedding_layer, cores_stay_wide);
   merged.tokens = embedding_->tokens().merge(step.context, config_.head == HeadKind::mlm, gradients);
   return merge_together(step.context, store_.compute(), [&](Merging& merging) {
-    for (std::size_t i = 0; i < blocks_.size(); ++i)
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
       merged.blocks[i] = blocks_[i]->merge(step, rows_of(i, early), merging);
+      merging.end_block();
+    }
+    merged.head = head_->merge(step, merging);
+    merging.end_block();
   });
 }
 
-void Model::backward(const EncoderStep& step, const Tensor& dhidden, const Tensor& g, const RowSubset* early,
-                     const Merging& merging) const {
-  ArenaScope scope(step.context.arena);
+void Model::backward(const EncoderStep& step, const Last& last, const Tensor& g,
+                     const std::optional<RowSubset>& read, const Merging& merging) const {
+  const Context& context = step.context;
+  ArenaScope scope(context.arena);
   const bool together = !announces_gradients();
-  MergedGradients gradients(step.context, scope, merging,
-                            together ? MergedGradients::usual_most(step.context.backend.device()) : 0);
+  const std::int64_t usual = MergedGradients::usual_most(context.backend.device()),
+                     most = together ? usual : std::min(usual, merging.most_of_a_block());
+  MergedGradients gradients(context, merging, most);
+  const Tensor& dhidden = last.dhidden;
+  if (merged_.head.a) gradients.take_memory(scope, merging.of_last_block());
+  head_->forward_backward(step, last.hidden, dhidden, gradients);
+  if (!together) gradients.flush();
+  gradients.take_memory(scope, merging.gradients_at_once(most));
+  if (final_norm_)
+    run(context, LayerNormBackward{.x = last.x,
+                                   .gamma = store_.value(final_norm_->gamma),
+                                   .mean = last.statistics.mean,
+                                   .rstd = last.statistics.rstd,
+                                   .dy = dhidden,
+                                   .dx = dhidden,
+                                   .accumulate_dx = false,
+                                   .dgamma = store_.gradient(final_norm_->gamma),
+                                   .dbeta = store_.gradient(final_norm_->beta)});
+  const RowSubset* early = read && reads_early() ? &*read : nullptr;
+  if (read && !early) scatter(context, *read, dhidden, g);
+  ready(static_cast<int>(blocks_.size()) + 1);
   for (std::size_t i = blocks_.size(); i-- > 0;) {
     const RowSubset* rows = rows_of(i, early);
     blocks_[i]->backward(step, saved_[i], rows ? dhidden : g, g, rows, gradients);
@@ -205,12 +219,15 @@ Tensor Model::encode(const EncoderStep& given, const std::optional<RowSubset>& r
   return read && final_norm_ ? gathered(step, themselves(step, *read), hidden) : hidden;
 }
 
-void Model::predict(const EncoderStep& step, const Tensor& y) const {
+void Model::predict(const EncoderStep& given, const Tensor& y) const {
   const SequenceHead* head = sequence_head_;
   COMERA_CHECK(head != nullptr,
                "a model with a masked-language head makes no predictions for whole sequences");
-  const std::size_t mark = step.context.arena.mark();
-  head->predict(step, encode(step, head->reads(step.batch)), y);
+  const std::size_t mark = given.context.arena.mark();
+  const std::optional<RowSubset> read = head->reads(given.batch);
+  MergedEncoder own;
+  const EncoderStep step = prepared(given, read, own);
+  head->predict(step, encode(step, read), y);
   step.context.arena.release(mark);
 }
 

@@ -64,9 +64,16 @@ class Model final : public Trainable {
   const RowSubset* rows_of(std::size_t block, const RowSubset* early) const {
     return block + 1 == blocks_.size() ? early : nullptr;
   }
-  // Backward through all blocks. dhidden: written by the head; g (T, hidden): scratch.
-  void backward(const EncoderStep& step, const Tensor& dhidden, const Tensor& g, const RowSubset* early,
-                const Merging& merging) const;
+  // Behind the last block: its output, or the rows of it that the head reads, and the head's input.
+  struct Last {
+    Tensor x;
+    NormStatistics statistics;  // of the final norm
+    Tensor hidden, dhidden;
+  };
+  // The head's loss, then backward through the head and all blocks. g (T, hidden): gradient of the blocks'
+  // input; dhidden: overwritten.
+  void backward(const EncoderStep& step, const Last& last, const Tensor& g,
+                const std::optional<RowSubset>& read, const Merging& merging) const;
   void ready(int block) const { gradients_are_ready(block_ranges_[block]); }
   // Whether the last block computes only the rows that the head reads. Not with adapters, whose heads divide
   // all tokens of a micro-batch.

@@ -3,8 +3,9 @@
 // "cublasLtMatmul()", "cublasLtMatmulAlgoGetHeuristic()" and "8-bit Floating Point Data Types (FP8) Usage"):
 // incompatible types and compute types, layouts and leading dimensions that are too small, 8-bit operands
 // that are not TN or not multiples of 16, pointers less aligned than promised to the heuristic, workspaces
-// that are too small, and an algorithm for another product. An algorithm found without scale pointers is
-// rejected with them and vice versa, which cuBLASLt does not promise to support.
+// that are too small, an algorithm for another product, and a bias that is missing or less aligned than the
+// heuristic's. An algorithm found without scale pointers is rejected with them and vice versa, which cuBLASLt
+// does not promise to support.
 
 #include "kernels/emulation/cublaslt_fake.h"
 
@@ -27,6 +28,10 @@ struct FakeLtProduct {
   cublasOperation_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
   const float *scale_a = nullptr, *scale_b = nullptr;
   std::int8_t fast = 0;
+  std::uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  const void* bias = nullptr;  // of D's type, one number for each of its rows
+
+  bool has_bias() const { return epilogue == CUBLASLT_EPILOGUE_BIAS; }
 };
 struct FakeLtLayout {
   cudaDataType_t type = CUDA_R_32F;
@@ -109,6 +114,7 @@ std::string Question::fault(const std::array<std::uint32_t, 4>& alignment) const
   };
   if (!is_multiple(a, alignment[0]) || !is_multiple(b, alignment[1]) || !is_multiple(d, alignment[3]))
     return "an alignment is less than that of the type";
+  if (product.epilogue != CUBLASLT_EPILOGUE_DEFAULT && !product.has_bias()) return "an unknown epilogue";
   if (!is_8_bit(a.type) && !is_8_bit(b.type)) {
     if (a.type != b.type) return "A and B have two types";
     if (a.type == CUDA_R_32F && d.type != CUDA_R_32F) return "products of float32 numbers are float32";
@@ -136,7 +142,8 @@ std::string Question::fault(const std::array<std::uint32_t, 4>& alignment) const
 std::uint64_t Question::identity() const {
   std::uint64_t mixed = 0xcbf29ce484222325u;
   const auto mix = [&](auto value) { mixed = (mixed ^ static_cast<std::uint64_t>(value)) * 0x100000001b3u; };
-  mix(product.compute), mix(product.transpose_a), mix(product.transpose_b), mix(product.fast);
+  mix(product.compute), mix(product.transpose_a), mix(product.transpose_b), mix(product.fast),
+      mix(product.epilogue);
   for (const FakeLtLayout* layout : {&a, &b, &c, &d})
     mix(layout->type), mix(layout->rows), mix(layout->columns), mix(layout->leading), mix(layout->batch),
         mix(layout->stride);
@@ -148,8 +155,15 @@ struct Algorithm {
   std::uint64_t identity, has_scales;
   std::array<std::uint32_t, 4> alignment;
   std::uint64_t workspace;
+  std::uint64_t bias_alignment;
 };
 static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
+
+// The heuristic takes it from the pointer, which it does not read.
+std::uint64_t alignment_of(const void* pointer) {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  return address & (~address + 1);
+}
 
 std::uint64_t wanted_workspace(const Question& question, const FakeLtPreference& preference) {
   // Long sums of small results are split, with their parts in the workspace.
@@ -248,6 +262,7 @@ void Work::run_one(std::int64_t of_batch) const {
       const std::int64_t place = of_batch * d.stride + column * d.leading + row;
       sum *= scale;
       if (beta != 0) sum += static_cast<double>(beta) * number_at(matrix_d, d.type, place);
+      if (product.has_bias()) sum += number_at(product.bias, d.type, row);
       const auto result = static_cast<float>(sum);
       if (d.type == CUDA_R_16BF)
         static_cast<comera::bfloat16*>(matrix_d)[place] = comera::bfloat16(result);
@@ -303,6 +318,10 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t product,
       return set(product->scale_b, value, bytes);
     case CUBLASLT_MATMUL_DESC_FAST_ACCUM:
       return set(product->fast, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+      return set(product->epilogue, value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+      return set(product->bias, value, bytes);
   }
   return refuse(CUBLAS_STATUS_INVALID_VALUE, "an attribute of products that is not known");
 }
@@ -370,7 +389,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   Algorithm algorithm{.identity = question.identity(),
                       .has_scales = question.has_scales() ? 1u : 0u,
                       .alignment = preference->alignment,
-                      .workspace = wanted_workspace(question, *preference)};
+                      .workspace = wanted_workspace(question, *preference),
+                      .bias_alignment = product->has_bias() ? alignment_of(product->bias) : 0};
   *results = {};
   std::memcpy(&results->algo, &algorithm, sizeof algorithm);
   results->workspaceSize = algorithm.workspace;
@@ -407,6 +427,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t product, co
   for (std::size_t i = 0; i < 4; ++i)
     if (pointers[i] == nullptr || reinterpret_cast<std::uintptr_t>(pointers[i]) % algorithm.alignment[i] != 0)
       return refuse(CUBLAS_STATUS_INVALID_VALUE, "a pointer is less aligned than was promised");
+  if (product->has_bias() && product->bias == nullptr)
+    return refuse(CUBLAS_STATUS_INVALID_VALUE, "a bias is to be added, and there is none");
+  if (product->has_bias() && alignment_of(product->bias) < algorithm.bias_alignment)
+    return refuse(CUBLAS_STATUS_INVALID_VALUE, "the bias is less aligned than the heuristic's");
   if (workspace_bytes < algorithm.workspace)
     return refuse(CUBLAS_STATUS_INVALID_VALUE, "the workspace is too small");
   if (algorithm.workspace > 0 &&

@@ -12,6 +12,7 @@
 // All operations. Each is a struct of this name in kernels/ops with its arguments, formula and shapes.
 #define COMERA_OPERATIONS(X)         \
   X(MatrixProduct)                   \
+  X(BiasedProduct)                   \
   X(MatrixProducts)                  \
   X(WeightGradients)                 \
   X(TTLinearForward)                 \

@@ -65,11 +65,16 @@ void Attention::turn(const EncoderStep& step, const Tensor& q, const Tensor& k, 
 }
 
 Attention::Merged Attention::merge(const EncoderStep& step, const RowSubset* rows, Merging& merging) const {
-  const std::int64_t tokens = step.batch.capacity.tokens;
-  if (why_not_between_factors(step.context.backend.machine(), tokens, step.batch.capacity.longest,
-                              rows ? rows->most : tokens))
-    return {};
-  return between_factors_->merge(merging);
+  if (output_->removed()) return {};
+  const std::int64_t tokens = step.batch.capacity.tokens, of_y = rows ? rows->most : tokens;
+  Merged merged;
+  if (why_not_between_factors(step.context.backend.machine(), tokens, step.batch.capacity.longest, of_y)) {
+    merged.projections = projections_->merge(step.context, tokens, merging);
+    merged.output = output_->merge(step.context, of_y, merging);
+  } else {
+    merged.between_factors = between_factors_->merge(merging);
+  }
+  return merged;
 }
 
 Attention::Saved Attention::forward(const EncoderStep& step, const Merged& merged, const Tensor& x,
@@ -81,12 +86,14 @@ Attention::Saved Attention::forward(const EncoderStep& step, const Merged& merge
     run(step.context, Fill{.x = saved.y, .value = 0});
     return saved;
   }
-  if (merged) {
-    saved.between_factors = between_factors_->forward(step.context, inputs(step, rows), *merged, x);
+  if (merged.between_factors) {
+    saved.between_factors =
+        between_factors_->forward(step.context, inputs(step, rows), *merged.between_factors, x);
     saved.y = saved.between_factors->y;
     return saved;
   }
-  saved.projections = projections_->forward(step.context, x, {.training = step.training});
+  saved.projections =
+      projections_->forward(step.context, x, {.training = step.training, .merged = merged.projections});
   turn(step, saved.projections.u[0], saved.projections.u[1], false);
   saved.context = arena.saved(x.shape(), x.dtype());
   saved.log_sum_exp = arena.saved({heads_, x.dim(0)}, master_of(x.dtype()));
@@ -110,7 +117,8 @@ Attention::Saved Attention::forward(const EncoderStep& step, const Merged& merge
     saved.read = arena.saved({rows->most, hidden_}, x.dtype());
     gather(step.context, *rows, saved.context, saved.read);
   }
-  saved.output = output_->forward(step.context, saved.read, {.biased = false, .training = step.training});
+  saved.output = output_->forward(step.context, saved.read,
+                                  {.biased = false, .training = step.training, .merged = merged.output});
   saved.y = saved.output.output();
   return saved;
 }
@@ -128,10 +136,11 @@ void Attention::backward(const EncoderStep& step, const Saved& saved, const Tens
   const Shape shape = saved.context.shape();
   const Tensor dcontext = scope.tensor(shape, dy.dtype());
   const Tensor dread = rows ? scope.tensor(saved.read.shape(), dy.dtype()) : dcontext;
-  output_->backward(step.context, saved.output, {dy}, dread, false);
+  output_->backward(step.context, saved.output, {dy}, dread, false, &gradients);
   if (rows) scatter(step.context, *rows, dread, dcontext);
-  const Tensor dq = scope.tensor(shape, dy.dtype()), dk = scope.tensor(shape, dy.dtype()),
-               dv = scope.tensor(shape, dy.dtype());
+  const Tensor dq = gradients.operand(scope, shape, dy.dtype()),
+               dk = gradients.operand(scope, shape, dy.dtype()),
+               dv = gradients.operand(scope, shape, dy.dtype());
   const ProductPlace place(step.context.products, projections_->spec().name, scores_stay_wide);
   run(step.context,
       AttentionBackward{.q = saved.projections.u[0],
@@ -152,7 +161,7 @@ void Attention::backward(const EncoderStep& step, const Saved& saved, const Tens
                         .slopes = positions_.slopes(),
                         .queries = rows ? rows->of_each_sequence : 0});
   turn(step, dq, dk, true);
-  projections_->backward(step.context, saved.projections, {dq, dk, dv}, dx, accumulate_dx);
+  projections_->backward(step.context, saved.projections, {dq, dk, dv}, dx, accumulate_dx, &gradients);
 }
 
 }  // namespace comera

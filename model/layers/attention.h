@@ -31,12 +31,16 @@ class Attention {
     std::optional<TTAttention::Saved> between_factors;  // replaces the members above
     Tensor y;                                           // (R, hidden)
   };
-  // Tensors derived from the cores before the pass, if attention is computed between the factors.
-  using Merged = std::optional<TTAttention::Merged>;
+  // Tensors derived from the cores before the pass.
+  struct Merged {
+    std::optional<TTAttention::Merged> between_factors;
+    MergedFactors projections, output;  // otherwise, if any
+  };
   Merged merge(const EncoderStep& step, const RowSubset* rows, Merging& merging) const;
   // rows: the R rows of y; null: all.
   Saved forward(const EncoderStep& step, const Merged& merged, const Tensor& x, const RowSubset* rows) const;
-  // Overwrites dy (R, hidden). Writes dx (T, hidden), or adds to it.
+  // Overwrites dy (R, hidden), which must not change until MergedGradients::end_block(). Writes dx (T,
+  // hidden), or adds to it.
   void backward(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx,
                 bool accumulate_dx, const RowSubset* rows, MergedGradients& gradients) const;
 

@@ -7,6 +7,7 @@
 #include "kernels/ops/elementwise/layout.h"
 #include "kernels/ops/elementwise/sequence.h"
 #include "model/merged_encoder.h"
+#include "tensorized/fused/merging.h"
 
 namespace comera {
 
@@ -39,13 +40,18 @@ std::optional<RowSubset> MaskedLanguageHead::reads(const PackedBatch& batch) con
       .indices = batch.masked_positions, .count = batch.masked_count(), .most = batch.capacity.masked};
 }
 
+MergedFactors MaskedLanguageHead::merge(const EncoderStep& step, Merging& merging) const {
+  return transform_->merge(step.context, step.batch.capacity.masked, merging);
+}
+
 MaskedLanguageHead::Passed MaskedLanguageHead::evaluate(const EncoderStep& step, const Tensor& hidden) const {
   const Context& context = step.context;
   Arena& arena = context.arena;
   const DType dtype = hidden.dtype(), master = step.store.dtype();
   const std::int64_t rows = hidden.dim(0);
   Passed passed;
-  passed.transformed = transform_->forward(context, hidden, {.activation = activation_});
+  passed.transformed =
+      transform_->forward(context, hidden, {.activation = activation_, .merged = step.merged->head});
   passed.normed = arena.saved(passed.transformed.output().shape(), dtype);
   passed.mean = arena.saved({rows}, master);
   passed.rstd = arena.saved({rows}, master);
@@ -60,7 +66,7 @@ MaskedLanguageHead::Passed MaskedLanguageHead::evaluate(const EncoderStep& step,
 }
 
 void MaskedLanguageHead::pass(const EncoderStep& step, const Tensor& hidden, bool gradient,
-                              const Tensor& dhidden) const {
+                              const Tensor& dhidden, MergedGradients* gradients) const {
   const Context& context = step.context;
   Arena& arena = context.arena;
   const std::size_t mark = arena.mark();
@@ -86,7 +92,8 @@ void MaskedLanguageHead::pass(const EncoderStep& step, const Tensor& hidden, boo
                                    .accumulate_dx = false,
                                    .dgamma = step.store.gradient(norm_.gamma),
                                    .dbeta = step.store.gradient(norm_.beta)});
-    transform_->backward(context, transformed, {g}, dhidden, false);
+    transform_->backward(context, transformed, {g}, dhidden, false, gradients);
+    gradients->end_block();
   }
   arena.release(mark);
 }
@@ -129,6 +136,10 @@ SequenceHead::SequenceHead(ParameterStore& store, const EncoderConfig& config)
                                .scores = true},
                               {}, PlanKind::automatic)) {}
 
+MergedFactors SequenceHead::merge(const EncoderStep& step, Merging& merging) const {
+  return pooler_->merge(step.context, step.batch.capacity.sequences, merging);
+}
+
 std::int64_t SequenceHead::examples(const EncoderStep& step) const {
   return step.batch.capacity.sequences / (pairs_ == PairEncoding::separate ? 2 : 1);
 }
@@ -143,7 +154,8 @@ SequenceHead::Passed SequenceHead::evaluate(const EncoderStep& step, const Tenso
     pool_by_mean(step, hidden, vectors);
   }
   Passed passed;
-  passed.pooled = pooler_->forward(context, vectors, {.activation = Activation::tanh});
+  passed.pooled =
+      pooler_->forward(context, vectors, {.activation = Activation::tanh, .merged = step.merged->head});
   Tensor features = passed.pooled.output();
   if (pairs_ == PairEncoding::separate) {
     features = context.arena.saved({examples(step), 4 * width}, hidden.dtype());
@@ -159,8 +171,8 @@ SequenceHead::Passed SequenceHead::evaluate(const EncoderStep& step, const Tenso
   return passed;
 }
 
-void SequenceHead::pass(const EncoderStep& step, const Tensor& hidden, bool gradient,
-                        const Tensor& dhidden) const {
+void SequenceHead::pass(const EncoderStep& step, const Tensor& hidden, bool gradient, const Tensor& dhidden,
+                        MergedGradients* gradients) const {
   const Context& context = step.context;
   const std::size_t mark = context.arena.mark();
   const std::int64_t sequences = step.batch.capacity.sequences, width = hidden.dim(1);
@@ -201,7 +213,8 @@ void SequenceHead::pass(const EncoderStep& step, const Tensor& hidden, bool grad
                                         .dy = dfeatures,
                                         .dx = dpooled});
     }
-    pooler_->backward(context, passed.pooled, {dpooled}, dvectors, false);
+    pooler_->backward(context, passed.pooled, {dpooled}, dvectors, false, gradients);
+    gradients->end_block();
     if (mean)
       run(context, SequenceMeanBackward{.dy = dvectors,
                                         .offsets = step.batch.sequence_offsets,

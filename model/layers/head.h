@@ -20,19 +20,24 @@ class Head {
   // The rows of the encoder's output that it reads; none: all. Its input `hidden` is either (R, hidden),
   // these rows with zeros at and beyond their count, or (T, hidden).
   virtual std::optional<RowSubset> reads(const PackedBatch& batch) const = 0;
+  // Registers its square layer's factors, for MergedEncoder::head.
+  virtual MergedFactors merge(const EncoderStep& step, Merging& merging) const = 0;
   // Adds loss, targets and hits to step.results.
-  void forward(const EncoderStep& step, const Tensor& hidden) const { pass(step, hidden, false, Tensor()); }
+  void forward(const EncoderStep& step, const Tensor& hidden) const {
+    pass(step, hidden, false, Tensor(), nullptr);
+  }
   // The same, and also writes dhidden, shaped as hidden; adds gradients of the head's parameters to the
-  // store's.
-  void forward_backward(const EncoderStep& step, const Tensor& hidden, const Tensor& dhidden) const {
-    pass(step, hidden, true, dhidden);
+  // store's. Those of merged factors wait in `gradients`.
+  void forward_backward(const EncoderStep& step, const Tensor& hidden, const Tensor& dhidden,
+                        MergedGradients& gradients) const {
+    pass(step, hidden, true, dhidden, &gradients);
   }
   // Its linear layers.
   virtual std::vector<Linear*> linears() const = 0;
 
  private:
-  virtual void pass(const EncoderStep& step, const Tensor& hidden, bool gradient,
-                    const Tensor& dhidden) const = 0;
+  virtual void pass(const EncoderStep& step, const Tensor& hidden, bool gradient, const Tensor& dhidden,
+                    MergedGradients* gradients) const = 0;
 };
 
 // Masked language modelling: logits = norm(gelu(W h + b)) tableᵀ + bias at masked positions, table tied to
@@ -42,6 +47,7 @@ class MaskedLanguageHead final : public Head {
   MaskedLanguageHead(ParameterStore& store, const EncoderConfig& config, const Embedding& tokens);
   std::vector<Linear*> linears() const override { return {transform_.get()}; }
   std::optional<RowSubset> reads(const PackedBatch& batch) const override;
+  MergedFactors merge(const EncoderStep& step, Merging& merging) const override;
 
   // y (masked positions of the capacity, vocabulary), in the type of the parameters, for prediction; rows
   // beyond the count are undefined.
@@ -54,8 +60,8 @@ class MaskedLanguageHead final : public Head {
     Tensor normed, mean, rstd;
   };
   Passed evaluate(const EncoderStep& step, const Tensor& hidden) const;
-  void pass(const EncoderStep& step, const Tensor& hidden, bool gradient,
-            const Tensor& dhidden) const override;
+  void pass(const EncoderStep& step, const Tensor& hidden, bool gradient, const Tensor& dhidden,
+            MergedGradients* gradients) const override;
 
   const Embedding& tokens_;
   std::unique_ptr<Linear> transform_;
@@ -80,6 +86,7 @@ class SequenceHead final : public Head {
   std::optional<RowSubset> reads(const PackedBatch& batch) const override {
     return pooled_rows(batch, pooling_);
   }
+  MergedFactors merge(const EncoderStep& step, Merging& merging) const override;
 
   // y (at least as many rows as examples, outputs), for prediction; rows beyond the count are undefined.
   void predict(const EncoderStep& step, const Tensor& hidden, const Tensor& y) const;
@@ -91,8 +98,8 @@ class SequenceHead final : public Head {
     Linear::Saved pooled, answer;
   };
   Passed evaluate(const EncoderStep& step, const Tensor& hidden, const DropoutSpec& dropout) const;
-  void pass(const EncoderStep& step, const Tensor& hidden, bool gradient,
-            const Tensor& dhidden) const override;
+  void pass(const EncoderStep& step, const Tensor& hidden, bool gradient, const Tensor& dhidden,
+            MergedGradients* gradients) const override;
   std::int64_t examples(const EncoderStep& step) const;
 
   Pooling pooling_;

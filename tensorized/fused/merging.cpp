@@ -1,7 +1,5 @@
 #include "tensorized/fused/merging.h"
 
-#include <algorithm>
-
 #include "kernels/ops/elementwise/layout.h"
 
 namespace comera {
@@ -41,6 +39,12 @@ void Merging::will_have_gradients(std::int64_t elements) {
   most_gradients_ = std::max(most_gradients_, room(elements));
 }
 
+void Merging::end_block() {
+  of_last_block_ = gradients_ - before_block_;
+  most_of_a_block_ = std::max(most_of_a_block_, of_last_block_);
+  before_block_ = gradients_;
+}
+
 void Merging::run(const Context& context) const {
   for (const Tensor& tensor : cleared_) comera::run(context, Fill{.x = tensor, .value = 0});
   if (!factors_.factors.empty()) comera::run(context, factors_);
@@ -52,14 +56,16 @@ void Merging::run(const Context& context) const {
   if (narrow_) comera::run(context, Cast{.x = computed_, .y = narrow_});
 }
 
-MergedGradients::MergedGradients(const Context& context, ArenaScope& scope, const Merging& merged,
-                                 std::int64_t most)
+MergedGradients::MergedGradients(const Context& context, const Merging& merged, std::int64_t most)
     : context_(context),
       waits_(merged.is_narrow() && (most > 0 || context.backend.device().kind == DeviceKind::cuda)),
       operands_(context.arena.mark()) {
   of_tokens_.type = merged.compute();
-  const std::int64_t elements = std::max(std::min(merged.gradients(), most), merged.most_gradients());
-  if (elements > 0) memory_ = scope.tensor({elements}, merged.master());
+}
+
+void MergedGradients::take_memory(ArenaScope& scope, std::int64_t elements) {
+  memory_ = elements > 0 ? scope.tensor({elements}, master_of(of_tokens_.type)) : Tensor();
+  taken_ = 0;
 }
 
 std::vector<Tensor> MergedGradients::zeros(const PackedTensors& together) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "kernels/ops/context.h"
@@ -36,13 +37,21 @@ class Merging {
   void add_row(const Tensor& from, const Tensor& to) { rows_.push_back({from, to}); }
   // The number of gradient elements for what a layer contracts here.
   void will_have_gradients(std::int64_t elements);
+  // Ends a group of layers whose gradients become complete together.
+  void end_block();
 
   // Computes everything that was registered.
   void run(const Context& context) const;
 
-  // Gradient elements of all layers together, and of the largest layer.
+  // Gradient elements of all layers together, of the largest layer, of the largest block and of the last one.
   std::int64_t gradients() const { return gradients_; }
   std::int64_t most_gradients() const { return most_gradients_; }
+  // What to take memory for, if not for more than `most` elements, unless a layer has more.
+  std::int64_t gradients_at_once(std::int64_t most) const {
+    return std::max(std::min(gradients_, most), most_gradients_);
+  }
+  std::int64_t most_of_a_block() const { return most_of_a_block_; }
+  std::int64_t of_last_block() const { return of_last_block_; }
   DType compute() const { return compute_; }
   DType master() const { return master_of(compute_); }
   bool is_narrow() const { return compute_ != master(); }
@@ -60,6 +69,7 @@ class Merging {
   std::vector<Tensor> cleared_;
   std::vector<Row> rows_;
   std::int64_t gradients_ = 0, most_gradients_ = 0;
+  std::int64_t before_block_ = 0, most_of_a_block_ = 0, of_last_block_ = 0;
 };
 
 // Calls make(merging) twice, as described above. The result tells how much memory MergedGradients need.
@@ -84,12 +94,18 @@ class MergedGradients {
   static std::int64_t usual_most(Device device) {
     return device.kind == DeviceKind::cuda ? std::int64_t{4} << 20 : 0;
   }
-  // With memory in the scope for the gradients of contracted factors: for `most` elements, or for those of
-  // the largest layer.
-  MergedGradients(const Context& context, ArenaScope& scope, const Merging& merged, std::int64_t most);
+  // Without memory yet. most: 0 where waiting gains nothing.
+  MergedGradients(const Context& context, const Merging& merged, std::int64_t most);
+  // With memory for `most` elements, or for those of the largest layer.
+  MergedGradients(const Context& context, ArenaScope& scope, const Merging& merged, std::int64_t most)
+      : MergedGradients(context, merged, most) {
+    take_memory(scope, merged.gradients_at_once(most));
+  }
   MergedGradients(const MergedGradients&) = delete;
   MergedGradients& operator=(const MergedGradients&) = delete;
 
+  // Takes memory in the scope for so many of the gradients that follow. Those that wait keep theirs.
+  void take_memory(ArenaScope& scope, std::int64_t elements);
   // Zeroed memory for a layer's gradients, valid until flush().
   std::vector<Tensor> zeros(const PackedTensors& together);
   void add(const TTFactorsBackward::Factors& factors) { factors_.factors.push_back(factors); }

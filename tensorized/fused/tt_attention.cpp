@@ -95,21 +95,26 @@ TTAttention::Merged TTAttention::merge(Merging& merging) const {
   const Ranks padded = ranks(in_float8());
   const auto [r_query, r_key, r_value, r_output, unused, used_value] = padded;
   const std::int64_t all = padded.all();
-  const PackedTensors operands{
-      {hidden_, all}, {r_output, hidden_}, {r_query, heads_ * r_key}, {heads_ * (r_value + 1), r_output}};
+  const DType type = in_float8() ? store_.dtype() : store_.compute();
+  const bool rounds = type != store_.dtype();
+  const PackedTensors operands{{hidden_, all},
+                               {r_output, hidden_},
+                               {r_query, heads_ * r_key},
+                               {heads_ * (r_value + 1), r_output},
+                               {rounds ? heads_ * r_key : 0}};
   const PackedTensors wide{{hidden_, r_output},
                            {r_query + 1, hidden_},
                            {r_value + 1, hidden_},
                            {r_key, hidden_},
                            {heads_ * r_key}};
-  const Merging::Operands whole =
-      merging.take(operands.elements(), in_float8() ? store_.dtype() : store_.compute());
+  const Merging::Operands whole = merging.take(operands.elements(), type);
   const Tensor whole_wide = merging.take(wide.elements(), store_.dtype()).kept;
   const std::vector<Tensor> operand = operands.in(whole.kept), factor = wide.in(whole_wide);
   const Merged merged{.a = operand[0],
                       .b_output = operand[1],
                       .c = operand[2],
                       .f = operand[3],
+                      .rounded_c_bias = rounds ? operand[4] : Tensor(),
                       .c_bias = factor[4],
                       .a_output = factor[0],
                       .b_query = factor[1],
@@ -161,6 +166,10 @@ TTAttention::Merged TTAttention::merge(Merging& merging) const {
   of_head.c = merged.c_bias;
   of_head.m = 1;
   merging.add(of_head);
+  if (rounds) {  // the same again, to be rounded
+    of_head.c = made[4];
+    merging.add(of_head);
+  }
   merging.add(MatrixProduct{.a = merged.b_value,
                             .b = merged.a_output,
                             .c = f,
@@ -278,7 +287,12 @@ TTAttention::Saved TTAttention::forward(const Context& context, const Inputs& in
               .log_sum_exp = arena.saved({heads_, tokens}, master)};
   const ProductPlace place = projections_.place(context);
   TTLinearForward query_forward{.x = x, .a = merged.a, .xa = saved.xa, .outputs = 1, .output = {}};
-  query_forward.output[0] = {.column = 0, .b = merged.c, .bias = merged.c_bias, .u = saved.query, .y = {}};
+  query_forward.output[0] = {.column = 0,
+                             .b = merged.c,
+                             .bias = merged.c_bias,
+                             .rounded_bias = merged.rounded_c_bias,
+                             .u = saved.query,
+                             .y = {}};
   run_forward(context, Part::to_query, query_forward);
   {
     const ProductPlace scores(context.products, "", scores_stay_wide);

@@ -51,10 +51,11 @@ class TTAttention {
   // Tensors derived from the cores alone.
   struct Merged {
     // In the compute type, or with 8 bits in its master type: operands of products with tokens.
-    Tensor a;         // (hidden, r_Q + r_K + r_V): A_Q, A_K, A_V
-    Tensor b_output;  // (r_O, hidden)
-    Tensor c;         // (r_Q, heads r_K): C_h side by side
-    Tensor f;         // (heads (r_V + 1), r_O): F_h one below the other
+    Tensor a;               // (hidden, r_Q + r_K + r_V): A_Q, A_K, A_V
+    Tensor b_output;        // (r_O, hidden)
+    Tensor c;               // (r_Q, heads r_K): C_h side by side
+    Tensor f;               // (heads (r_V + 1), r_O): F_h one below the other
+    Tensor rounded_c_bias;  // (heads r_K): c_bias, where the compute type is narrow
     // In its master type.
     Tensor c_bias;            // (heads r_K): c_h
     Tensor a_output;          // (hidden, r_O)

@@ -25,19 +25,8 @@ Linear::Saved DenseLinear::run_forward(const Context& context, const Tensor& x, 
   if (in_float8())
     forward_in_float8(context, saved);
   else
-    forward_products(context, saved);
-  for (int i = 0; i < outputs(); ++i) add_bias_and_activate(context, saved, i);
+    for (int i = 0; i < outputs(); ++i) multiply(context, saved, i, store_.product_value(weights_[i]));
   return saved;
-}
-
-void DenseLinear::forward_products(const Context& context, const Saved& saved) const {
-  for (int i = 0; i < outputs(); ++i)
-    run(context, MatrixProduct{.a = saved.x,
-                               .b = store_.product_value(weights_[i]),
-                               .c = saved.u[i],
-                               .m = saved.x.dim(0),
-                               .n = spec_.output_size,
-                               .k = spec_.input_size});
 }
 
 // Weights are rounded once, from the master type.
@@ -65,12 +54,13 @@ void DenseLinear::forward_in_float8(const Context& context, const Saved& saved) 
                                .scale_b = once.scale(slot),
                                .fast = true,
                                .type = saved.x.dtype()});
+    add_bias_and_activate(context, saved, i);
   }
 }
 
 void DenseLinear::run_backward(const Context& context, const Saved& saved,
                                const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
-                               bool accumulate_dx) const {
+                               bool accumulate_dx, MergedGradients* /*merged*/) const {
   for (int i = 0; i < outputs(); ++i) {
     bias_activation_backward(context, saved, i, dy[i]);
     if (in_float8())

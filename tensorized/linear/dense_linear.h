@@ -16,11 +16,10 @@ class DenseLinear final : public Linear {
  private:
   Saved run_forward(const Context& context, const Tensor& x, const Pass& pass) const override;
   void run_backward(const Context& context, const Saved& saved,
-                    const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
-                    bool accumulate_dx) const override;
+                    const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx, bool accumulate_dx,
+                    MergedGradients* merged) const override;
 
   bool in_float8() const { return float8_ && fits_float8(); }
-  void forward_products(const Context& context, const Saved& saved) const;
   void backward_products(const Context& context, const Saved& saved, int i, const Tensor& dy,
                          const Tensor& dx, bool accumulate) const;
   void forward_in_float8(const Context& context, const Saved& saved) const;

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "kernels/ops/elementwise/bias_activation.h"
+#include "kernels/ops/products/matrix_product.h"
 #include "tensorized/linear/dense_linear.h"
 #include "tensorized/linear/low_rank_linear.h"
 #include "tensorized/linear/lte_linear.h"
@@ -16,10 +17,10 @@ Linear::Saved Linear::forward(const Context& context, const Tensor& x, const Pas
 }
 
 void Linear::backward(const Context& context, const Saved& saved,
-                      const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
-                      bool accumulate_dx) const {
+                      const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx, bool accumulate_dx,
+                      MergedGradients* merged) const {
   const ProductPlace place = place_of_pass(context, saved.x.dim(0));
-  run_backward(context, saved, dy, dx, accumulate_dx);
+  run_backward(context, saved, dy, dx, accumulate_dx, merged);
 }
 
 ProductPlace Linear::place_of_pass(const Context& context, std::int64_t tokens) const {
@@ -53,6 +54,21 @@ Linear::Saved Linear::begin(const Context& context, const Tensor& x, const Pass&
     if (pass.activation != Activation::none) saved.y[i] = context.arena.saved(shape, x.dtype());
   }
   return saved;
+}
+
+void Linear::multiply(const Context& context, const Saved& saved, int i, const Tensor& w) const {
+  const MatrixProduct product{.a = saved.x,
+                              .b = w,
+                              .c = saved.u[i],
+                              .m = saved.x.dim(0),
+                              .n = spec_.output_size,
+                              .k = spec_.input_size};
+  if (saved.pass.biased && saved.pass.activation == Activation::none)
+    return run(context, BiasedProduct{.product = product,
+                                      .bias = store_.value(biases_[i]),
+                                      .rounded = store_.product_value(biases_[i])});
+  run(context, product);
+  add_bias_and_activate(context, saved, i);
 }
 
 void Linear::add_bias_and_activate(const Context& context, const Saved& saved, int i) const {

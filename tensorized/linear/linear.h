@@ -17,7 +17,16 @@
 
 namespace comera {
 
+class MergedGradients;
+class Merging;
 class TTLinear;
+
+// The left and right factors of a layer, contracted before a pass together with those of other layers
+// (tensorized/fused/merging.h). Empty: the layer contracts its own.
+struct MergedFactors {
+  Tensor a;                                 // (inputs, sum of the ranks)
+  std::array<Tensor, max_group_outputs> b;  // (rank, outputs) of each output
+};
 
 // One linear layer, or up to three with the same input (Q, K and V): y_i = activation(x W_i + bias_i).
 // Callers do not know how W_i is represented. A tensor train may be removed: then its W_i is zero and neither
@@ -37,8 +46,9 @@ class Linear {
 
   struct Pass {
     Activation activation = Activation::none;
-    bool biased = true;    // false: the consumer of the output applies the bias and computes its gradient
-    bool training = true;  // false: the evaluated weights, where training uses others (LteLinear)
+    bool biased = true;      // false: the consumer of the output applies the bias and computes its gradient
+    bool training = true;    // false: the evaluated weights, where training uses others (LteLinear)
+    MergedFactors merged{};  // of merge(), for as many tokens
   };
 
   // What forward keeps for backward, in the arena.
@@ -57,10 +67,18 @@ class Linear {
   Linear(const Linear&) = delete;
   Linear& operator=(const Linear&) = delete;
 
+  // Registers its factors for a pass over this many tokens. Empty on a CPU, which gains nothing from it, and
+  // for layers that are not evaluated by left and right factors.
+  virtual MergedFactors merge(const Context& /*context*/, std::int64_t /*tokens*/,
+                              Merging& /*merging*/) const {
+    return {};
+  }
   Saved forward(const Context& context, const Tensor& x, const Pass& pass) const;
-  // Overwrites dy_i. Writes dx, or adds to it with accumulate_dx. Adds the parameter gradients.
+  // Overwrites dy_i. Writes dx, or adds to it with accumulate_dx. Adds the parameter gradients. After a pass
+  // with merged factors their gradients may wait in `merged`: then x and dy must not change until
+  // MergedGradients::end_block().
   void backward(const Context& context, const Saved& saved, const std::array<Tensor, max_group_outputs>& dy,
-                const Tensor& dx, bool accumulate_dx) const;
+                const Tensor& dx, bool accumulate_dx, MergedGradients* merged = nullptr) const;
   // Adds what training keeps apart to the evaluated weights, for layers that do (LteLinear); called between
   // updates.
   virtual void consolidate(const Context& /*context*/) const {}
@@ -104,13 +122,15 @@ class Linear {
   virtual Saved run_forward(const Context& context, const Tensor& x, const Pass& pass) const = 0;
   virtual void run_backward(const Context& context, const Saved& saved,
                             const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
-                            bool accumulate_dx) const = 0;
+                            bool accumulate_dx, MergedGradients* merged) const = 0;
   // Whether the products for this many tokens could have 8-bit operands, sizes aside.
   virtual bool suits_float8(std::int64_t /*tokens*/, const MachineModel& /*machine*/) const { return true; }
 
   void add_bias(ParameterStore& store, int i, ParameterRole role = ParameterRole::dense);
   // Allocates u and, with an activation, y.
   Saved begin(const Context& context, const Tensor& x, const Pass& pass) const;
+  // u_i = x w (inputs, outputs), and what add_bias_and_activate() does.
+  void multiply(const Context& context, const Saved& saved, int i, const Tensor& w) const;
   // u_i += bias_i and y_i = activation(u_i), as far as the pass needs them.
   void add_bias_and_activate(const Context& context, const Saved& saved, int i) const;
   // Turns dy_i into the gradient of u_i, and adds the bias gradient.

@@ -40,6 +40,7 @@ Linear::Saved LowRankLinear::run_forward(const Context& context, const Tensor& x
         .x = x, .a = store_.product_value(left_[i]), .xa = kept.xa[i], .outputs = 1, .output = {}};
     operation.output[0] = {.b = store_.product_value(right_[i]),
                            .bias = pass.biased ? store_.value(biases_[i]) : Tensor(),
+                           .rounded_bias = store_.product_value(biases_[i]),
                            .activation = pass.activation,
                            .u = saved.u[i],
                            .y = saved.y[i]};
@@ -50,7 +51,7 @@ Linear::Saved LowRankLinear::run_forward(const Context& context, const Tensor& x
 
 void LowRankLinear::run_backward(const Context& context, const Saved& saved,
                                  const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
-                                 bool accumulate_dx) const {
+                                 bool accumulate_dx, MergedGradients* /*merged*/) const {
   const auto& kept = saved.kept.get<FirstProducts>();
   for (int i = 0; i < outputs(); ++i) {
     TTLinearBackward operation{.x = saved.x,

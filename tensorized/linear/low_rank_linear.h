@@ -18,8 +18,8 @@ class LowRankLinear final : public Linear {
  private:
   Saved run_forward(const Context& context, const Tensor& x, const Pass& pass) const override;
   void run_backward(const Context& context, const Saved& saved,
-                    const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
-                    bool accumulate_dx) const override;
+                    const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx, bool accumulate_dx,
+                    MergedGradients* merged) const override;
 
   struct FirstProducts {
     std::array<Tensor, max_group_outputs> xa;  // x times each first factor

@@ -127,7 +127,7 @@ void LteLinear::add_adapters(const Context& context, const Output& output, const
 
 void LteLinear::run_backward(const Context& context, const Saved& saved,
                              const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
-                             bool accumulate_dx) const {
+                             bool accumulate_dx, MergedGradients* /*merged*/) const {
   const auto& kept = saved.kept.get<FirstProducts>();
   for (int i = 0; i < outputs(); ++i) {
     bias_activation_backward(context, saved, i, dy[i]);

@@ -38,8 +38,8 @@ class LteLinear final : public Linear {
 
   Saved run_forward(const Context& context, const Tensor& x, const Pass& pass) const override;
   void run_backward(const Context& context, const Saved& saved,
-                    const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
-                    bool accumulate_dx) const override;
+                    const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx, bool accumulate_dx,
+                    MergedGradients* merged) const override;
 
   // A_h and B_h, or A'_h and B'_h, for all heads.
   struct Factors {

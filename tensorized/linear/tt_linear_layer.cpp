@@ -6,6 +6,7 @@
 #include "kernels/ops/elementwise/layout.h"
 #include "kernels/ops/products/matrix_product.h"
 #include "kernels/ops/tensor_trains/diagonal.h"
+#include "tensorized/fused/merging.h"
 #include "tensorized/linear/in_type.h"
 
 namespace comera {
@@ -87,21 +88,47 @@ PackedTensors TTLinear::packed_factors(bool float8) const {
   return PackedTensors(std::move(shapes));
 }
 
-void TTLinear::merge(const Context& context, const PackedTensors& packed, const Tensor& whole,
-                     bool float8) const {
-  ArenaScope scope(context.arena);
-  const InMasterType computed(context, scope, whole);
-  const std::vector<Tensor> factors = packed.in(computed.tensor());
+MergedFactors TTLinear::unpacked(const PackedTensors& packed, const Tensor& whole) const {
+  const std::vector<Tensor> parts = packed.in(whole);
+  MergedFactors factors{.a = parts[0], .b = {}};
+  for (std::size_t at = 0; at < live_.size(); ++at) factors.b[live_[at]] = parts[1 + at];
+  return factors;
+}
+
+TTFactorsForward TTLinear::factors_in(const PackedTensors& packed, const Tensor& whole, bool float8) const {
+  const MergedFactors to = unpacked(packed, whole);
   TTFactorsForward operation;
   std::int64_t column = 0;
-  for (std::size_t at = 0; at < live_.size(); ++at) {
-    const int i = live_[at];
-    operation.factors.push_back(factors_of(store_, trains_[i], factors[0].from(column), factors[0].dim(1),
-                                           columns(i, float8), factors[1 + at]));
+  for (const int i : live_) {
+    operation.factors.push_back(
+        factors_of(store_, trains_[i], to.a.from(column), to.a.dim(1), columns(i, float8), to.b[i]));
+    operation.factors.back().place = spec_.name;
     column += columns(i, float8);
   }
-  run(context, operation);
+  return operation;
+}
+
+MergedFactors TTLinear::own_factors(const Context& context, DType compute, bool float8) const {
+  const PackedTensors packed = packed_factors(float8);
+  const Tensor whole = context.arena.saved({packed.elements()}, float8 ? store_.dtype() : compute);
+  ArenaScope scope(context.arena);
+  const InMasterType computed(context, scope, whole);
+  run(context, factors_in(packed, computed.tensor(), float8));
   computed.write_back();
+  return unpacked(packed, whole);
+}
+
+MergedFactors TTLinear::merge(const Context& context, std::int64_t tokens, Merging& merging) const {
+  if (context.backend.device().kind != DeviceKind::cuda || live_.empty()) return {};
+  const LinearPlan plan = plan_for(tokens, context.backend.machine());
+  if (!all_by_factors(plan)) return {};
+  const bool narrow = in_float8(plan);
+  const PackedTensors packed = packed_factors(narrow);
+  const Merging::Operands whole = merging.take(packed.elements(), narrow ? store_.dtype() : store_.compute());
+  for (const TTFactorsForward::Factors& one : factors_in(packed, whole.computed, narrow).factors)
+    merging.add(one);
+  merging.will_have_gradients(packed.elements());
+  return unpacked(packed, whole.kept);
 }
 
 LinearPlan TTLinear::plan_for(std::int64_t tokens, const MachineModel& machine) const {
@@ -121,7 +148,7 @@ Tensor TTLinear::merge_to_dense(const Context& context, ArenaScope& scope, int i
 
 Linear::Saved TTLinear::run_forward(const Context& context, const Tensor& x, const Pass& pass) const {
   const std::int64_t tokens = x.dim(0);
-  const LinearPlan plan = plan_for(tokens, context.backend.machine());
+  const LinearPlan plan = pass.merged.a ? LinearPlan{} : plan_for(tokens, context.backend.machine());
   Saved saved = begin(context, x, pass);
   auto& kept = saved.kept.emplace<Activations>();
   kept.plan = plan;
@@ -138,14 +165,19 @@ Linear::Saved TTLinear::run_forward(const Context& context, const Tensor& x, con
   }
   for (const int i : live_) {
     ArenaScope scope(context.arena);
-    if (plan.forward == PlanKind::dense) {
-      const Tensor w = merge_to_dense(context, scope, i);
-      run(context,
-          MatrixProduct{
-              .a = x, .b = w, .c = saved.u[i], .m = tokens, .n = spec_.output_size, .k = spec_.input_size});
-    } else {
-      modewise_forward(context, store_, trains_[i], x, saved.u[i]);
+    if (plan.forward == PlanKind::dense && !diagonals_[i]) {
+      multiply(context, saved, i, merge_to_dense(context, scope, i));
+      continue;
     }
+    if (plan.forward == PlanKind::dense)
+      run(context, MatrixProduct{.a = x,
+                                 .b = merge_to_dense(context, scope, i),
+                                 .c = saved.u[i],
+                                 .m = tokens,
+                                 .n = spec_.output_size,
+                                 .k = spec_.input_size});
+    else
+      modewise_forward(context, store_, trains_[i], x, saved.u[i]);
     diagonal_forward(context, x, i, saved.u[i]);
     add_bias_and_activate(context, saved, i);
   }
@@ -155,23 +187,17 @@ Linear::Saved TTLinear::run_forward(const Context& context, const Tensor& x, con
 void TTLinear::forward_by_factors(const Context& context, Saved& saved, Activations& kept) const {
   const Tensor& x = saved.x;
   const bool narrow = in_float8(kept.plan);
-  const std::int64_t total = total_columns(narrow);
-  const DType factors = narrow ? store_.dtype() : x.dtype();
-  const PackedTensors packed = packed_factors(narrow);
-  const Tensor whole = context.arena.saved({packed.elements()}, factors);
-  const std::vector<Tensor> parts = packed.in(whole);
-  kept.a = parts[0];
-  for (std::size_t at = 0; at < live_.size(); ++at) kept.b[live_[at]] = parts[1 + at];
-  kept.xa = context.arena.saved({x.dim(0), total}, x.dtype());
-  merge(context, packed, whole, narrow);
-  TTLinearForward operation{.x = x, .a = kept.a, .xa = kept.xa, .outputs = 0, .output = {}};
+  kept.factors = saved.pass.merged.a ? saved.pass.merged : own_factors(context, x.dtype(), narrow);
+  kept.xa = context.arena.saved({x.dim(0), total_columns(narrow)}, x.dtype());
+  TTLinearForward operation{.x = x, .a = kept.factors.a, .xa = kept.xa, .outputs = 0, .output = {}};
   std::int64_t column = 0;
   for (const int i : live_) {
     operation.output[operation.outputs++] = {
         .column = column,
-        .b = kept.b[i],
+        .b = kept.factors.b[i],
         .bias = saved.pass.biased ? store_.value(biases_[i]) : Tensor(),
         .diagonal = diagonals_[i] ? store_.value(*diagonals_[i]) : Tensor(),
+        .rounded_bias = store_.product_value(biases_[i]),
         .activation = saved.pass.activation,
         .u = saved.u[i],
         .y = saved.y[i]};
@@ -188,7 +214,7 @@ void TTLinear::forward_by_factors(const Context& context, Saved& saved, Activati
 
 void TTLinear::run_backward(const Context& context, const Saved& saved,
                             const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
-                            bool accumulate_dx) const {
+                            bool accumulate_dx, MergedGradients* merged) const {
   const Activations& kept = saved.kept.get<Activations>();
   const bool by_factors = all_by_factors(kept.plan);
   // With left and right factors both are part of the operation; a removed output only has a bias gradient.
@@ -199,7 +225,7 @@ void TTLinear::run_backward(const Context& context, const Saved& saved,
   if (live_.empty()) {
     if (!accumulate_dx) run(context, Fill{.x = dx, .value = 0});
   } else if (by_factors) {
-    backward_by_factors(context, saved, kept, dy, dx, accumulate_dx);
+    backward_by_factors(context, saved, kept, dy, dx, accumulate_dx, merged);
   } else {
     for (const int i : live_) {
       core_gradient(context, kept.plan.core_gradient, i, saved.x, dy[i]);
@@ -213,17 +239,21 @@ void TTLinear::run_backward(const Context& context, const Saved& saved,
 
 void TTLinear::backward_by_factors(const Context& context, const Saved& saved, const Activations& kept,
                                    const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
-                                   bool accumulate_dx) const {
-  const DType dtype = store_.dtype();
-  const bool narrow = in_float8(kept.plan);
+                                   bool accumulate_dx, MergedGradients* merged) const {
+  const bool narrow = in_float8(kept.plan), waits = merged != nullptr && saved.pass.merged.a;
   ArenaScope scope(context.arena);
   const PackedTensors packed = packed_factors(narrow);
-  const Tensor zeros = scope.tensor({packed.elements()}, dtype);
-  run(context, Fill{.x = zeros, .value = 0});
-  const std::vector<Tensor> gradients = packed.in(zeros);
+  std::vector<Tensor> gradients;
+  if (waits) {
+    gradients = merged->zeros(packed);
+  } else {
+    const Tensor zeros = scope.tensor({packed.elements()}, store_.dtype());
+    run(context, Fill{.x = zeros, .value = 0});
+    gradients = packed.in(zeros);
+  }
   const Tensor& da = gradients[0];
   TTLinearBackward operation{.x = saved.x,
-                             .a = kept.a,
+                             .a = kept.factors.a,
                              .xa = kept.xa,
                              .da = da,
                              .dx = dx,
@@ -231,12 +261,16 @@ void TTLinear::backward_by_factors(const Context& context, const Saved& saved, c
                              .outputs = 0,
                              .output = {},
                              .dxa = {}};
+  if (waits && !narrow && merged->later() != nullptr) {
+    operation.later = merged->later();
+    operation.dxa = merged->operand(scope, kept.xa.shape(), kept.xa.dtype());
+  }
   std::int64_t column = 0;
   for (std::size_t at = 0; at < live_.size(); ++at) {
     const int i = live_[at];
     operation.output[operation.outputs++] = {
         .column = column,
-        .b = kept.b[i],
+        .b = kept.factors.b[i],
         .db = gradients[1 + at],
         .dbias = saved.pass.biased ? store_.gradient(biases_[i]) : Tensor(),
         .diagonal = diagonals_[i] ? store_.value(*diagonals_[i]) : Tensor(),
@@ -255,11 +289,14 @@ void TTLinear::backward_by_factors(const Context& context, const Saved& saved, c
   else
     run(context, operation);
   TTFactorsBackward to_cores;
-  for (std::size_t at = 0; at < live_.size(); ++at)
+  for (std::size_t at = 0; at < live_.size(); ++at) {
     to_cores.factors.push_back(factor_gradients_of(store_, trains_[live_[at]],
                                                    da.from(operation.output[at].column), da.dim(1),
                                                    operation.output[at].db.rows(0, rank(live_[at]))));
-  run(context, to_cores);
+    to_cores.factors.back().place = spec_.name;
+    if (waits) merged->add(to_cores.factors.back());
+  }
+  if (!waits) run(context, to_cores);
 }
 
 void TTLinear::input_gradient(const Context& context, PlanKind way, int i, const Tensor& dy, const Tensor& dx,

@@ -14,6 +14,7 @@ class TTLinear final : public Linear {
  public:
   TTLinear(ParameterStore& store, const Spec& spec, std::vector<TTShape> shapes, PlanKind plan);
 
+  MergedFactors merge(const Context& context, std::int64_t tokens, Merging& merging) const override;
   std::string explain(std::int64_t tokens, const MachineModel& machine) const override;
   std::string shape_text(int output) const override { return shapes_[output].text(); }
   std::vector<double> matrix(int output) const override;
@@ -38,8 +39,8 @@ class TTLinear final : public Linear {
  private:
   Saved run_forward(const Context& context, const Tensor& x, const Pass& pass) const override;
   void run_backward(const Context& context, const Saved& saved,
-                    const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
-                    bool accumulate_dx) const override;
+                    const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx, bool accumulate_dx,
+                    MergedGradients* merged) const override;
   bool suits_float8(std::int64_t tokens, const MachineModel& machine) const override {
     return all_by_factors(plan_for(tokens, machine));
   }
@@ -47,8 +48,11 @@ class TTLinear final : public Linear {
   std::int64_t total_columns(bool float8) const;
   // The A's side by side (inputs, total columns), and behind them each B. Removed outputs have none.
   PackedTensors packed_factors(bool float8) const;
-  // Computes them in the type of `whole`, a block for them.
-  void merge(const Context& context, const PackedTensors& packed, const Tensor& whole, bool float8) const;
+  MergedFactors unpacked(const PackedTensors& packed, const Tensor& whole) const;
+  // The operation that makes them in a block of the master type.
+  TTFactorsForward factors_in(const PackedTensors& packed, const Tensor& whole, bool float8) const;
+  // Makes them in the arena, in the type of operands.
+  MergedFactors own_factors(const Context& context, DType compute, bool float8) const;
   Float8Outputs float8_outputs() const;
   void add_diagonal(ParameterStore& store, int i);
   // Adds an output's diagonal, and its gradients, if it has one. du: of u_i.
@@ -60,13 +64,13 @@ class TTLinear final : public Linear {
   // Of a forward pass, in the arena.
   struct Activations {
     LinearPlan plan;
-    Tensor a, xa;                             // by the left and right factors
-    std::array<Tensor, max_group_outputs> b;  // the same
+    MergedFactors factors;  // if it is evaluated by them
+    Tensor xa;              // the same
   };
   void forward_by_factors(const Context& context, Saved& saved, Activations& kept) const;
   void backward_by_factors(const Context& context, const Saved& saved, const Activations& kept,
                            const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx,
-                           bool accumulate_dx) const;
+                           bool accumulate_dx, MergedGradients* merged) const;
   void input_gradient(const Context& context, PlanKind way, int i, const Tensor& dy, const Tensor& dx,
                       bool accumulate) const;
   void core_gradient(const Context& context, PlanKind way, int i, const Tensor& x, const Tensor& dy) const;

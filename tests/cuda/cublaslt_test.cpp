@@ -7,6 +7,7 @@
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/cuda_memory.h"
 #include "kernels/emulation/cublaslt_fake.h"
+#include "kernels/emulation/runtime.h"
 #include "kernels/ops/products/float8.h"
 #include "kernels/ops/products/matrix_product.h"
 #include "tests/operations/op_test_context.h"
@@ -17,7 +18,9 @@ namespace {
 
 using emulation::FakeCublasLt;
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 FakeCublasLt& fake() {
   void* library = dlopen(COMERA_FAKE_CUBLASLT, RTLD_NOW | RTLD_LOCAL);
@@ -43,6 +46,30 @@ class CublasLt : public testing::Test {
     op.c = world.output("c", {m, n});
     world.run(op);
     return world;
+  }
+  // The calls of the runtime that a product with a bias of C's type took, or one that begins `apart` bytes
+  // behind a multiple of 16.
+  std::vector<std::string> biased_product(DType type, bool rounded, std::int64_t apart = 0) {
+    worlds_.emplace_back(cuda_emulated::backend(), type, *device_, type);
+    OpTestContext& world = worlds_.back();
+    BiasedProduct op;
+    op.product.m = 5, op.product.n = 16, op.product.k = 24;
+    op.product.a = world.input({5, 24});
+    op.product.b = world.input({24, 16});
+    op.product.c = world.output("c", {5, 16});
+    op.bias = world.chosen_master({16}, std::vector<float>(16, 0.5F));
+    const std::int64_t elements = apart / static_cast<std::int64_t>(size_of(type));
+    if (rounded)
+      op.rounded =
+          world.chosen("", {16 + elements}, std::vector<float>(16 + elements, 0.5F)).slice(elements, {16});
+    std::vector<std::string> calls;
+    emulation::log_calls(&calls);
+    world.run(op);
+    emulation::log_calls(nullptr);
+    std::erase_if(calls, [](const std::string& call) {
+      return !call.starts_with("launch") && !call.starts_with("product");
+    });
+    return calls;
   }
   OpTestContext& float8_product(std::int64_t m, std::int64_t n, std::int64_t k) {
     worlds_.emplace_back(cuda_emulated::backend(), DType::float32, *device_, DType::float32);
@@ -72,6 +99,15 @@ TEST_F(CublasLt, WhatIsAskedOfItIsAllowed) {
   EXPECT_GE(fake().heuristics, 4);
   EXPECT_EQ(fake().products, 4);
   EXPECT_GT(fake().largest_promise, 16u);  // as pointers really are aligned
+}
+
+// One that the library takes: another launch adds others.
+TEST_F(CublasLt, AddsABiasOfTheResultsType) {
+  EXPECT_THAT(biased_product(DType::float32, false), ElementsAre("product"));
+  EXPECT_THAT(biased_product(DType::bfloat16, true), ElementsAre("product"));
+  EXPECT_THAT(biased_product(DType::bfloat16, false), ElementsAre("product", StartsWith("launch")));
+  EXPECT_THAT(biased_product(DType::bfloat16, true, 8), ElementsAre("product", StartsWith("launch")));
+  EXPECT_EQ(fake().refused, "");
 }
 
 TEST_F(CublasLt, WithoutAnAlgorithmTheProductIsNamed) {

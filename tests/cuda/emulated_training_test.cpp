@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
 #include <optional>
 
 #include "data/batching/batch.h"
@@ -12,9 +15,11 @@
 #include "model/encoder_micro_batches.h"
 #include "tests/cuda/training_checks.h"
 #include "tests/model/configs.h"
+#include "tests/support/harness.h"
 #include "tests/training/adapters.h"
 #include "tests/training/float8_overrides.h"
 #include "tests/training/nonfinite_run.h"
+#include "tests/training/trace.h"
 #include "training/inference/trained_model.h"
 #include "training/step/step_engine.h"
 
@@ -108,7 +113,8 @@ class OneOfTwo final : public Communicator {
   int groups = 0;
 };
 
-std::int64_t launches_of_a_micro_batch(Model& model, const TestDevice& device, Communicator* communicator) {
+std::int64_t launches_of_a_micro_batch(Model& model, const TestDevice& device, Communicator* communicator,
+                                       std::vector<std::string>* log = nullptr) {
   StepEngine engine(model, {}, device.without);
   if (communicator != nullptr) engine.join(*communicator, 1);
   const MicroBatchCapacity capacity{
@@ -123,6 +129,7 @@ std::int64_t launches_of_a_micro_batch(Model& model, const TestDevice& device, C
   emulation::log_calls(&calls);
   engine.micro({});
   emulation::log_calls(nullptr);
+  if (log != nullptr) *log = calls;
   return std::ranges::count_if(calls, [](const std::string& call) { return call.starts_with("launch"); });
 }
 
@@ -147,6 +154,77 @@ TEST_F(EmulatedSums, OtherProcessesDoNotAddLaunchesToASmallModel) {
   EXPECT_EQ(communicator.groups, 1);
   EXPECT_THAT(communicator.sums, testing::ElementsAre(model.parameters().gradients().elements(), 3));
   EXPECT_EQ(launches, launches_of_a_micro_batch(model, device, nullptr));
+}
+
+std::int64_t launches_of(const std::vector<std::string>& calls, std::string_view kernel) {
+  return std::ranges::count_if(calls, [&](const std::string& call) {
+    return call.starts_with("launch") && call.find(kernel) != std::string::npos;
+  });
+}
+
+// However many layers there are, and also where Q, K and V are formed.
+TEST_F(EmulatedSums, TheCoresOfAllLayersAreContractedTogether) {
+  const TestDevice device = emulated_device();
+  emulation::machine().computes = false;
+  for (const HeadKind head : {HeadKind::mlm, HeadKind::classification})
+    for (const PlanKind plan : {PlanKind::automatic, PlanKind::factors})
+      for (const std::int64_t layers : {1, 3}) {
+        EncoderConfig config = small_config(true, head);
+        config.compute = DType::bfloat16;
+        config.layers = layers;
+        config.tensorized.plan = plan;
+        Model model(config, device.with_graphs.allocator, true);
+        std::vector<std::string> calls;
+        launches_of_a_micro_batch(model, device, nullptr, &calls);
+        EXPECT_EQ(launches_of(calls, "core_gradients"), 1) << name_of(plan) << ", layers: " << layers;
+        EXPECT_EQ(launches_of(calls, "fill_regions"), 1) << name_of(plan) << ", layers: " << layers;
+      }
+}
+
+// Whose gradients of factors wait too, but not their products over the tokens.
+TEST(EmulatedTraining, EightBitGradientsAreThoseOfTheCpu) {
+  const TestDevice device = emulated_device();
+  EncoderConfig config = small_config(true);
+  config.compute = DType::bfloat16;
+  config.float8 = Float8Config{};
+  config.hidden = config.ffn = 64, config.heads = 2;
+  config.tensorized.attention = config.tensorized.ffn_up = config.tensorized.ffn_down =
+      config.tensorized.head = TTShape{{8, 8}, {8, 8}, {2, 3, 2}};
+  config.tensorized.embedding = TTMShape{{4, 2, 4}, {4, 4, 4}, {5, 6}};
+  config.tensorized.plan = PlanKind::factors;
+  const auto exact = gradients(config, cpu_processor()), got = gradients(config, device.without);
+  ASSERT_EQ(got.size(), exact.size());
+  const auto norm = [](const std::vector<double>& values) {
+    return std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
+  };
+  double largest = 0;
+  for (const auto& [name, values] : exact) largest = std::max(largest, norm(values));
+  for (const auto& [name, values] : exact)
+    EXPECT_LE(relative_error(got.at(name), values) * norm(values), 0.1 * norm(values) + 2e-3 * largest)
+        << name;
+}
+
+// A block's gradients are complete when they are announced, those of the head's layer too.
+TEST(EmulatedTraining, GradientsAreCompleteWhenAnnounced) {
+  const TestDevice device = emulated_device();
+  for (const DType compute : {DType::float32, DType::bfloat16}) {
+    EncoderConfig config = small_config(true);
+    config.compute = compute;
+    config.tensorized.plan = PlanKind::factors;
+    const auto together = gradients(config, device.without);
+    std::map<std::string, std::vector<double>> announced;
+    const auto apart =
+        gradients(config, device.without, [&](const ParameterStore& store, const auto& ranges) {
+          for (const ParameterId id : store.layout())
+            for (const ParameterRange& range : ranges)
+              if (store.offset(id) >= range.begin && store.offset(id) < range.begin + range.count)
+                announced[store.info(id).name] = read_tensor(store.gradient(id), *device.allocator);
+        });
+    EXPECT_EQ(announced, apart);
+    ASSERT_EQ(apart.size(), together.size());
+    for (const auto& [name, values] : together)
+      EXPECT_LE(relative_error(apart.at(name), values), 1e-5) << name;
+  }
 }
 
 class EmulatedRun : public RunFixture {

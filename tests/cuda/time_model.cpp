@@ -1,6 +1,7 @@
 #include "tests/cuda/time_model.h"
 
 #include <algorithm>
+#include <string_view>
 
 namespace comera::test {
 
@@ -42,13 +43,16 @@ constexpr Fused fused[] = {
 // bias's gradient.
 constexpr double of_a_logit = 26.4 + 23.4 + 3.4;
 
-// Columns of both operands are padded to one of these.
-double padded(double columns) { return columns <= 32 ? 32 : columns <= 64 ? 64 : 128; }
+// Columns of both operands are padded to one of these; attention has no kernel of 112.
+double padded(double columns, bool attention) {
+  return columns <= 32 ? 32 : columns <= 64 ? 64 : columns <= 112 && !attention ? 112 : 128;
+}
 
 double milliseconds_of(const Fused& kernel, const Work& work) {
   if (work.inner == 0) return 0;
   const double columns = work.flops / (2 * kernel.counted_products * work.inner);
-  const double flops = 2 * kernel.executed_products * padded(columns) * work.inner;
+  const bool attention = std::string_view(kernel.name).starts_with("Attention");
+  const double flops = 2 * kernel.executed_products * padded(columns, attention) * work.inner;
   return std::max({flops / own_flops, kernel.instructions * work.inner / instructions,
                    kernel.special_functions * work.inner / special_functions}) /
          kernel.reaches;
@@ -60,7 +64,8 @@ double milliseconds_of_products(const OperationCount& count) {
     if (count.name == kernel.name && work.wide_flops == 0) return milliseconds_of(kernel, work);
   if (count.name == "Muon") return work.flops / split_flops;
   const double narrow = work.flops - work.wide_flops;
-  return narrow / (count.name == "MatrixProduct" ? library_flops : own_flops) +
+  return narrow /
+             ((count.name == "MatrixProduct" || count.name == "BiasedProduct") ? library_flops : own_flops) +
          work.wide_flops / float32_flops;
 }
 

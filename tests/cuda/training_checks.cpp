@@ -153,6 +153,8 @@ std::vector<NarrowCase> narrow_cases(const MachineModel& machine) {
     cases.back().config.tensorized.plan = plan;
   }
   cases.push_back({"removed layers", removed_config()});
+  cases.push_back({"removed layers, by factors", removed_config()});
+  cases.back().config.tensorized.plan = PlanKind::factors;
   cases.push_back({"removed layers", removed_config(HeadKind::mlm, NormPlacement::pre)});
   // Those of rank 4 happen to be further from double than others are, 11 % in one norm.
   for (const std::int64_t rank : {2, 6}) {

@@ -306,7 +306,8 @@ std::vector<OperationCase> tf32_cases() {
   std::vector<OperationCase> cases = operation_cases();
   std::erase_if(cases, [](const OperationCase& operation) {
     if (cancels(operation.name)) return true;
-    return !operation.name.starts_with("MatrixProduct") && !operation.name.starts_with("Attention");
+    return !operation.name.starts_with("MatrixProduct") && !operation.name.starts_with("BiasedProduct") &&
+           !operation.name.starts_with("Attention");
   });
   for (OperationCase& operation : cases) operation.tolerance = 4e-3;
   return cases;

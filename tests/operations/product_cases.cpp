@@ -50,6 +50,29 @@ void batch_case(std::vector<OperationCase>& cases, const std::string& name, Size
                    }});
 }
 
+void biased_case(std::vector<OperationCase>& cases, Size size, bool transpose_b, bool rounded,
+                 bool into_master) {
+  const std::string name =
+      fmt::format("BiasedProduct_N{}_{}_{}_{}{}{}", transpose_b ? 'T' : 'N', size.m, size.n, size.k,
+                  rounded ? "_rounded" : "", into_master ? "_master" : "");
+  cases.push_back({name, 2e-6, [=](OpTestContext& world) {
+                     MatrixProduct product;
+                     product.m = size.m, product.n = size.n, product.k = size.k;
+                     product.transpose_b = transpose_b;
+                     product.lda = size.k + 8;
+                     product.a = world.input({size.m, product.lda});
+                     product.b = world.input(transpose_b ? Shape{size.n, size.k} : Shape{size.k, size.n});
+                     const Shape result{size.m, size.n};
+                     product.c = into_master ? world.master_output("c", result) : world.output("c", result);
+                     std::vector<float> bias;
+                     for (std::int64_t j = 0; j < size.n; ++j)
+                       bias.push_back(static_cast<float>(j % 13) / 4 - 1);  // exact in every type
+                     BiasedProduct op{.product = product, .bias = world.chosen_master({size.n}, bias)};
+                     if (rounded) op.rounded = world.chosen("rounded", {size.n}, bias);
+                     world.run(op);
+                   }});
+}
+
 // Several at once, with the heads of a layer side by side in the columns, as batches of strides that are
 // shorter than a row; the same again with the operands the other way round.
 void products_case(std::vector<OperationCase>& cases, const std::string& name, Size size, std::int64_t heads,
@@ -387,6 +410,11 @@ void add_product_cases(std::vector<OperationCase>& cases) {
     product_case(cases, {71, 229, 37}, (flags & 1) != 0, (flags & 2) != 0, flags % 3 != 0, flags == 1 ? 5 : 0,
                  true);
   product_case(cases, {530, 270, 130}, true, false, true, 0, true);
+  for (const Size& size : {Size{1, 1, 1}, {71, 229, 37}, {130, 56, 16}, {3, 4, 0}}) {
+    biased_case(cases, size, false, true, false);
+    biased_case(cases, size, true, false, false);
+  }
+  biased_case(cases, {71, 229, 37}, true, true, true);
   batch_case(cases, "tiny", {3, 5, 7}, 41, false);
   batch_case(cases, "middle", {33, 17, 65}, 13, false);
   batch_case(cases, "large", {130, 120, 65}, 3, false);
@@ -451,6 +479,7 @@ void add_product_cases(std::vector<OperationCase>& cases) {
   inner_cases(cases, {259, 48, 264, 40});
   inner_cases(cases, {700, 32, 136, 8});
   inner_cases(cases, {65, 104, 136, 72});
+  inner_cases(cases, {33, 112, 72, 112});
   inner_cases(cases, {37, 40, 200, 128});
   inner_cases(cases, {130, 32, 208, 32});  // the inner sizes of the others are odd multiples of 8
   inner_cases(cases, {8450, 8, 776, 8, Activation::gelu, true});  // a block's places are used again

@@ -35,6 +35,13 @@ TEST(WorkOf, MatrixProduct) {
   EXPECT_EQ(work_of(op).bytes, 4 * (150 + 350 + 2 * 21));
 }
 
+TEST(WorkOf, ABiasIsReadOnce) {
+  const MatrixProduct product{.a = of({3, 5}), .b = of({5, 7}), .c = of({3, 7}), .m = 3, .n = 7, .k = 5};
+  EXPECT_EQ(work_of(BiasedProduct{.product = product, .bias = of({7})}).flops, work_of(product).flops);
+  EXPECT_EQ(work_of(BiasedProduct{.product = product, .bias = of({7})}).bytes,
+            work_of(product).bytes + 4 * 7);
+}
+
 TEST(WorkOf, TTLinear) {
   TTLinearForward forward{.x = of({4, 6}), .a = of({6, 5}), .xa = of({4, 5}), .outputs = 1, .output = {}};
   forward.output[0] = {.b = of({3, 8}), .bias = of({8}), .u = of({4, 8}), .y = {}};

@@ -86,7 +86,9 @@ TEST(Merging, TakesWhatWasCounted) {
   const Merging merging = merge_together(context, DType::bfloat16, [&](Merging& m) {
     got = {m.take(3, DType::bfloat16), m.take(200, DType::bfloat16), m.take(5, DType::float32)};
     m.will_have_gradients(300);
+    m.end_block();
     m.will_have_gradients(7);
+    m.end_block();
     for (const auto& operands : got) m.clear(operands.computed);
     m.add_row(got[2].computed, got[1].computed.slice(0, {5}));
   });
@@ -97,6 +99,11 @@ TEST(Merging, TakesWhatWasCounted) {
   EXPECT_EQ(read_tensor(got[0].kept), std::vector<double>(3, 0));
   EXPECT_EQ(merging.gradients(), 384 + 128);
   EXPECT_EQ(merging.most_gradients(), 384);
+  EXPECT_EQ(merging.most_of_a_block(), 384);
+  EXPECT_EQ(merging.of_last_block(), 128);
+  EXPECT_EQ(merging.gradients_at_once(0), 384);
+  EXPECT_EQ(merging.gradients_at_once(400), 400);
+  EXPECT_EQ(merging.gradients_at_once(1000), 512);
 }
 
 // A model without tensor trains takes no memory for them.

@@ -62,7 +62,8 @@ std::vector<double> trace(EncoderConfig config, const Processor& processor, int 
   return losses;
 }
 
-std::map<std::string, std::vector<double>> gradients(EncoderConfig config, const Processor& processor) {
+std::map<std::string, std::vector<double>> gradients(EncoderConfig config, const Processor& processor,
+                                                     const Announced& announced) {
   config.dropout = config.attention_dropout = 0;
   Model model(config, processor.allocator, true);
   ParameterStore& store = model.parameters();
@@ -78,6 +79,8 @@ std::map<std::string, std::vector<double>> gradients(EncoderConfig config, const
   engine.set_micro_batches(EncoderMicroBatches(model, trace_capacity));
   engine.clear_results();
   engine.load(trace_batch(model.token_embedding().right_rows(), 1).block());
+  if (announced)
+    model.on_gradients_ready([&](const std::vector<ParameterRange>& ranges) { announced(store, ranges); });
   engine.micro({.seed = 9, .step = 0, .micro_batch = 0});
   engine.results();  // waits
   std::map<std::string, std::vector<double>> all;

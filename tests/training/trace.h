@@ -1,9 +1,11 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "kernels/core/tensors/parameter.h"
 #include "kernels/ops/processor.h"
 #include "model/config.h"
 #include "optim/optimizer.h"
@@ -17,6 +19,9 @@ std::vector<double> trace(EncoderConfig config, const Processor& processor, int 
                           const OptimizerOptions& optimizer = {});
 
 // What one micro-batch leaves in the gradients of such a model with any head, without dropout, by parameter.
-std::map<std::string, std::vector<double>> gradients(EncoderConfig config, const Processor& processor);
+// announced: called during the pass with ranges of gradients that are complete.
+using Announced = std::function<void(const ParameterStore&, const std::vector<ParameterRange>&)>;
+std::map<std::string, std::vector<double>> gradients(EncoderConfig config, const Processor& processor,
+                                                     const Announced& announced = {});
 
 }  // namespace comera::test

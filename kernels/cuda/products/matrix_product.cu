@@ -42,6 +42,7 @@ struct Key {
   bool tf32;                                  // for float32 operands
   bool fast;                                  // for 8-bit operands: sums with fewer bits
   int alignment_a, alignment_b, alignment_c;  // bytes; the library's kernels depend on it
+  int alignment_bias;                         // zero: without a bias
   auto operator<=>(const Key&) const = default;
 };
 
@@ -89,6 +90,11 @@ cublasLtMatrixLayout_t layout(DType type, std::int64_t rows, std::int64_t column
   return made;
 }
 
+void set_bias(cublasLtMatmulDesc_t product, const void* bias) {
+  COMERA_BLAS_CALL(
+      cublasLtMatmulDescSetAttribute(product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));
+}
+
 Plan make_plan(const Key& key) {
   Plan plan;
   COMERA_BLAS_CALL(cublasLtMatmulDescCreate(
@@ -110,6 +116,13 @@ Plan make_plan(const Key& key) {
     const std::int8_t fast = 1;
     COMERA_BLAS_CALL(
         cublasLtMatmulDescSetAttribute(plan.product, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof fast));
+  }
+  if (key.alignment_bias > 0) {
+    const auto added = static_cast<std::uint32_t>(CUBLASLT_EPILOGUE_BIAS);
+    COMERA_BLAS_CALL(
+        cublasLtMatmulDescSetAttribute(plan.product, CUBLASLT_MATMUL_DESC_EPILOGUE, &added, sizeof added));
+    // The heuristic derives the bias's alignment from the pointer, and does not read it.
+    set_bias(plan.product, reinterpret_cast<const void*>(static_cast<std::uintptr_t>(key.alignment_bias)));
   }
   plan.b = key.transpose_b ? layout(key.type_b, key.k, key.n, key.ldb, key.batch, key.stride_b)
                            : layout(key.type_b, key.n, key.k, key.ldb, key.batch, key.stride_b);
@@ -139,10 +152,11 @@ Plan make_plan(const Key& key) {
   COMERA_CHECK(
       count == 1 && usable == CUBLAS_STATUS_SUCCESS,
       "cuBLASLt found no algorithm for the product of {}{} ({} x {}) and {}{} ({} x {}) as {}, leading "
-      "dimensions {}, {}, {}, alignments {}, {}, {} bytes, batch {}: {}",
+      "dimensions {}, {}, {}, alignments {}, {}, {} bytes, batch {}{}: {}",
       name_of(key.type_a), key.transpose_a ? " transposed" : "", key.m, key.k, name_of(key.type_b),
       key.transpose_b ? " transposed" : "", key.k, key.n, name_of(key.type_c), key.lda, key.ldb, key.ldc,
-      key.alignment_a, key.alignment_b, key.alignment_c, key.batch, cublasLtGetStatusString(usable));
+      key.alignment_a, key.alignment_b, key.alignment_c, key.batch,
+      key.alignment_bias > 0 ? ", with a bias" : "", cublasLtGetStatusString(usable));
   plan.algorithm = found.algo;
   plan.workspace = found.workspaceSize;
   return plan;
@@ -159,7 +173,7 @@ const Plan& plan_of(const Key& key) {
   return found != plans.end() ? found->second : plans.emplace(key, make_plan(key)).first->second;
 }
 
-const Plan& plan_of(const MatrixProduct& op, bool tf32) {
+const Plan& plan_of(const MatrixProduct& op, bool tf32, const Tensor& bias = {}) {
   Key key{.m = op.m,
           .n = op.n,
           .k = op.k,
@@ -179,7 +193,8 @@ const Plan& plan_of(const MatrixProduct& op, bool tf32) {
           .fast = false,
           .alignment_a = alignment_of(op.a),
           .alignment_b = alignment_of(op.b),
-          .alignment_c = alignment_of(op.c)};
+          .alignment_c = alignment_of(op.c),
+          .alignment_bias = bias ? alignment_of(bias) : 0};
   // Products of a batch are located by their strides.
   if (op.batch > 1) {
     const auto of_stride = [](std::int64_t stride, DType type) {
@@ -203,6 +218,21 @@ void* at(const Tensor& tensor, std::int64_t element) {
   return static_cast<std::byte*>(tensor.raw()) + element * static_cast<std::int64_t>(size_of(tensor.dtype()));
 }
 
+void multiply(const MatrixProduct& op, const Plan& plan, const KernelContext& context) {
+  COMERA_CHECK(plan.workspace <= context.scratch_bytes,
+               "a product was given {} bytes of workspace, it needs {}", context.scratch_bytes,
+               plan.workspace);
+  const float one = 1;
+  for (std::int64_t b = 0; b < (is_sum(op) ? op.batch : 1); ++b) {
+    const float beta = op.accumulate || b > 0 ? 1.F : 0.F;
+    void* c = op.c.raw();
+    COMERA_BLAS_CALL(cublasLtMatmul(handle(), plan.product, &one, at(op.b, b * op.stride_b), plan.b,
+                                    at(op.a, b * op.stride_a), plan.a, &beta, c, plan.c, c, plan.c,
+                                    &plan.algorithm, context.scratch, context.scratch_bytes,
+                                    stream_of(context.stream)));
+  }
+}
+
 template <bool tf32>
 void matrix_product(const MatrixProduct& op, const KernelContext& context) {
   if (op.m == 0 || op.n == 0 || op.batch == 0) return;
@@ -214,19 +244,34 @@ void matrix_product(const MatrixProduct& op, const KernelContext& context) {
                                          size_of(op.c.dtype()) * op.n, op.m, stream));
     return;
   }
-  const Plan& plan = plan_of(op, tf32);
-  COMERA_CHECK(plan.workspace <= context.scratch_bytes,
-               "a product was given {} bytes of workspace, it needs {}", context.scratch_bytes,
-               plan.workspace);
-  const float one = 1;
-  for (std::int64_t b = 0; b < (is_sum(op) ? op.batch : 1); ++b) {
-    const float beta = op.accumulate || b > 0 ? 1.F : 0.F;
-    void* c = op.c.raw();
-    COMERA_BLAS_CALL(cublasLtMatmul(handle(), plan.product, &one, at(op.b, b * op.stride_b), plan.b,
-                                    at(op.a, b * op.stride_a), plan.a, &beta, c, plan.c, c, plan.c,
-                                    &plan.algorithm, context.scratch, context.scratch_bytes, stream));
-  }
+  multiply(op, plan_of(op, tf32), context);
 }
+
+// ---- With a bias
+
+// The one of C's type, the only one that the library adds; empty if there is none.
+const Tensor& bias_of(const BiasedProduct& op) {
+  return op.bias.dtype() == op.product.c.dtype() ? op.bias : op.rounded;
+}
+
+bool is_added_by_the_library(const BiasedProduct& op) {
+  constexpr int least_alignment = 16;  // what its kernels need in practice
+  return !nothing_to_do(op.product) && bias_of(op) && alignment_of(bias_of(op)) >= least_alignment;
+}
+
+template <bool tf32>
+std::size_t biased_product_scratch(const BiasedProduct& op) {
+  return plan_of(op.product, tf32, bias_of(op)).workspace;
+}
+
+template <bool tf32>
+void biased_product(const BiasedProduct& op, const KernelContext& context) {
+  const Plan& plan = plan_of(op.product, tf32, bias_of(op));
+  set_bias(plan.product, bias_of(op).raw());
+  multiply(op.product, plan, context);
+}
+
+// ---- Of 8-bit operands
 
 // a and b are contiguous along k: the library gets bᵀ transposed and a unchanged, the only layout in which
 // Hopper multiplies 8-bit numbers.
@@ -250,7 +295,8 @@ const Plan& plan_of(const Float8Product& op) {
                      .fast = op.fast,
                      .alignment_a = alignment_of(op.a),
                      .alignment_b = alignment_of(op.b),
-                     .alignment_c = alignment_of(op.c)});
+                     .alignment_c = alignment_of(op.c),
+                     .alignment_bias = 0});
 }
 
 bool nothing_to_do(const Float8Product& op) { return op.m == 0 || op.n == 0 || op.k == 0; }
@@ -318,12 +364,21 @@ void matrix_products(const MatrixProducts& op, const KernelContext& context) {
 
 }  // namespace
 
+namespace {
+template <bool tf32>
+void set_products(Backend& backend, DType type) {
+  backend.set<MatrixProduct>(type, matrix_product<tf32>, matrix_product_scratch<tf32>);
+  backend.set<BiasedProduct>(type, biased_product<tf32>, biased_product_scratch<tf32>,
+                             is_added_by_the_library);
+}
+}  // namespace
+
 void register_matrix_product(Backend& backend, bool tf32) {
   if (tf32)
-    backend.set<MatrixProduct>(DType::float32, matrix_product<true>, matrix_product_scratch<true>);
+    set_products<true>(backend, DType::float32);
   else
-    backend.set<MatrixProduct>(DType::float32, matrix_product<false>, matrix_product_scratch<false>);
-  backend.set<MatrixProduct>(DType::bfloat16, matrix_product<false>, matrix_product_scratch<false>);
+    set_products<false>(backend, DType::float32);
+  set_products<false>(backend, DType::bfloat16);
   backend.set<MatrixProducts>(DType::float32, matrix_products, nullptr, are_small);
   for (const DType type : {DType::float32, DType::bfloat16})
     backend.set<Float8Product>(type, float8_product, float8_product_scratch);

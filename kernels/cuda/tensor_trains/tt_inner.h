@@ -42,8 +42,11 @@ struct Inner {
   int tokens, inner, rank_up, rank_down;
 };
 
-// Ranks are padded with zeros to D = 32, 64 or 128.
+// Ranks are padded with zeros to D = 32, 64, 112 or 128. In shared memory they take the next power of two, so
+// that threads share the copies evenly.
 static_assert(most_inner_rank == 128);
+template <int D>
+constexpr int inner_width = D == 112 ? 128 : D;
 
 // A of 16 rows and 16 columns; word(row, column) gives neighbours along the depth.
 template <class Word>
@@ -115,6 +118,7 @@ template <class Kernel>
 auto with_rank(std::int64_t widest, const Kernel& kernel) {
   if (widest <= 32) return kernel(std::integral_constant<int, 32>{});
   if (widest <= 64) return kernel(std::integral_constant<int, 64>{});
+  if (widest <= 112) return kernel(std::integral_constant<int, 112>{});
   return kernel(std::integral_constant<int, 128>{});
 }
 

@@ -16,8 +16,9 @@ template <int D>
 struct ColumnTiles {
   static constexpr int row_tiles = D < 64 ? 2 : 1;               // of 16 columns each, per warp
   static constexpr int columns = 16 * row_tiles * column_warps;  // per block
-  static constexpr int tokens = 2048 / D;                        // in shared memory at a time
-  static constexpr int stride = D + 8, elements = tokens * stride;
+  static constexpr int width = inner_width<D>;
+  static constexpr int tokens = 2048 / width;  // in shared memory at a time
+  static constexpr int stride = width + 8, elements = tokens * stride;
   static constexpr std::size_t tile_bytes = 4 * elements * sizeof(bfloat16);
   static constexpr std::size_t shared_bytes = tile_bytes + 2 * columns * sizeof(float);
 };
@@ -47,7 +48,7 @@ __global__ void __launch_bounds__(column_threads, column_blocks<D>)
   const int begin = static_cast<int>(blockIdx.y) * tokens_each, end = min(begin + tokens_each, op.tokens);
 
   AsyncCopies copies;
-  CopiedTiles<Tiles::tokens, D, stride, column_threads, bfloat16> xa_tiles(
+  CopiedTiles<Tiles::tokens, Tiles::width, stride, column_threads, bfloat16> xa_tiles(
       static_cast<int>(opaque_thread_index() % column_threads), op.xa + std::int64_t{begin} * op.rank_up,
       op.rank_up),
       dha_tiles(static_cast<int>(opaque_thread_index() % column_threads),

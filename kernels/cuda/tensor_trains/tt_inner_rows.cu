@@ -19,8 +19,9 @@ struct RowTiles {
   static constexpr int row_groups = block_tokens / (16 * row_tiles), column_groups = row_warps / row_groups;
   static constexpr int columns = D > 64 ? 32 : 64;       // per warp
   static constexpr int chunk = columns * column_groups;  // in shared memory at a time
-  static constexpr int b_stride = chunk + 8, a_stride = D + 8, sum_stride = D + 8;
-  static constexpr int b_elements = D * b_stride, elements = b_elements + chunk * a_stride;
+  static constexpr int width = inner_width<D>;
+  static constexpr int b_stride = chunk + 8, a_stride = width + 8, sum_stride = D + 8;
+  static constexpr int b_elements = width * b_stride, elements = b_elements + chunk * a_stride;
   static constexpr std::size_t stage_bytes = elements * sizeof(bfloat16) + chunk * sizeof(float);
   static constexpr std::size_t sum_bytes = sizeof(float) * column_groups * block_tokens * sum_stride;
   static constexpr std::size_t shared_bytes = std::max(2 * stage_bytes, sum_bytes);
@@ -46,9 +47,9 @@ __global__ void __launch_bounds__(row_threads, (D > 64 ? 1 : 2))
     return reinterpret_cast<float*>(shared + stage * Tiles::stage_bytes + Tiles::elements * sizeof(bfloat16));
   };
   AsyncCopies copies;
-  CopiedTiles<D, chunk, Tiles::b_stride, row_threads, bfloat16> b_up_tiles(
+  CopiedTiles<Tiles::width, chunk, Tiles::b_stride, row_threads, bfloat16> b_up_tiles(
       static_cast<int>(opaque_thread_index() % row_threads), op.b_up + begin, op.inner);
-  CopiedTiles<chunk, D, Tiles::a_stride, row_threads, bfloat16> a_down_tiles(
+  CopiedTiles<chunk, Tiles::width, Tiles::a_stride, row_threads, bfloat16> a_down_tiles(
       static_cast<int>(opaque_thread_index() % row_threads), op.a_down + std::int64_t{begin} * op.rank_down,
       op.rank_down);
   CopiedTiles<1, chunk, 0, row_threads, float> bias_tiles(

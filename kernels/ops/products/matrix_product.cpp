@@ -45,6 +45,21 @@ Work work_of(const MatrixProduct& op) {
               matrices(op.k * op.n, op.stride_b != 0, op.b.dtype()) + (op.accumulate ? 2 * c : c)};
 }
 
+void BiasedProduct::check() const {
+  const char* name = "BiasedProduct";
+  product.check();
+  COMERA_CHECK(product.batch == 1 && !product.accumulate && product.leading_c() == product.n,
+               "{}: a batch, a sum or rows of c that are {} apart", name, product.leading_c());
+  check_tensor(name, "bias", bias, {product.n}, master_of(compute()));
+  check_optional(name, "rounded", rounded, {product.n}, compute());
+}
+
+Work work_of(const BiasedProduct& op) {
+  Work work = work_of(op.product);
+  work.bytes += bytes_of(op.product.n, op.product.c.dtype());
+  return work;
+}
+
 void MatrixProducts::check() const {
   COMERA_CHECK(!products.empty(), "MatrixProducts: no product was given");
   for (const MatrixProduct& one : products) {

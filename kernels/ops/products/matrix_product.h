@@ -29,6 +29,17 @@ struct MatrixProduct {
   void check() const;
 };
 
+// C = op(A) op(B) + bias, the bias added to every row. cuBLASLt takes a bias of C's type only: with `rounded`
+// and a narrow C, a GPU adds that, and C is rounded once. Otherwise the bias is added to the rounded product.
+struct BiasedProduct {
+  MatrixProduct product;  // one, not accumulated; rows of C are adjacent
+  Tensor bias;            // (n), in the master type
+  Tensor rounded{};       // (n), the same in the compute type, or left out
+
+  DType compute() const { return product.compute(); }
+  void check() const;
+};
+
 // Independent products: a GPU computes small ones at once.
 struct MatrixProducts {
   std::vector<MatrixProduct> products;  // at least one, all of one compute type

@@ -45,6 +45,7 @@ void TTLinearForward::check(DType factors) const {
     const Output& out = output[i];
     const Shape shape{x.dim(0), out.b.dim(1)};
     check_optional("TTLinearForward", "bias", out.bias, {out.b.dim(1)}, master_of(compute()));
+    check_optional("TTLinearForward", "rounded_bias", out.rounded_bias, {out.b.dim(1)}, compute());
     check_tensor("TTLinearForward", "u", out.u, shape, compute());
     check_activation("TTLinearForward", out.activation);
     if (out.activation != Activation::none) check_tensor("TTLinearForward", "y", out.y, shape, compute());

@@ -22,6 +22,7 @@ struct TTLinearForward {
     Tensor b;                 // (r_i, M_i)
     Tensor bias;              // (M_i), or left out
     Tensor diagonal = {};     // (max(N, M_i)), or left out
+    Tensor rounded_bias{};    // (M_i), the same in the compute type, or left out (BiasedProduct)
     Activation activation = Activation::none;
     Tensor u;  // out (T, M_i)
     Tensor y;  // out (T, M_i); left out without an activation

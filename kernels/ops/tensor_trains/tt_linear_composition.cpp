@@ -16,8 +16,13 @@ void tt_linear_forward(const TTLinearForward& op, const Context& context) {
     const auto& out = op.output[i];
     const std::int64_t rank = out.b.dim(0), width = out.b.dim(1);
     const Tensor xa = op.xa.slice(out.column, {op.xa.elements() - out.column});
-    run(context,
-        MatrixProduct{.a = xa, .b = out.b, .c = out.u, .m = tokens, .n = width, .k = rank, .lda = total});
+    const MatrixProduct product{
+        .a = xa, .b = out.b, .c = out.u, .m = tokens, .n = width, .k = rank, .lda = total};
+    if (out.bias && out.activation == Activation::none && !out.diagonal) {
+      run(context, BiasedProduct{.product = product, .bias = out.bias, .rounded = out.rounded_bias});
+      continue;
+    }
+    run(context, product);
     if (out.diagonal) run(context, DiagonalForward{.x = op.x, .diagonal = out.diagonal, .u = out.u});
     const BiasActivationForward finish{
         .u = out.u, .bias = out.bias, .activation = out.activation, .y = out.y};
