@@ -84,9 +84,9 @@ OperationCount StepCount::all() const {
   return sum;
 }
 
-double StepCount::milliseconds() const {
+double StepCount::milliseconds(const time_model::Rates& rates) const {
   double sum = 0;
-  for (const OperationCount& operation : operations) sum += test::milliseconds(operation);
+  for (const OperationCount& operation : operations) sum += test::milliseconds(operation, rates);
   return sum;
 }
 

@@ -16,7 +16,7 @@ struct StepCount {
 
   OperationCount find(const std::string& name) const;  // zeros if it does not run
   OperationCount all() const;
-  double milliseconds() const;
+  double milliseconds(const time_model::Rates& rates = {}) const;
 };
 
 // One micro-batch in sequences of `length`, and the update, without graphs and rank adaptation.
