@@ -56,6 +56,7 @@ void MuonOptimizer::update_parameters(const Context& context, const Tensor& step
                     .sizes = sizes_,
                     .beta = options_.momentum,
                     .weight_decay = options_.weight_decay,
+                    .rounds = store_.compute() == DType::bfloat16,
                     .step_inputs = step_inputs,
                     .results = step_results});
 }

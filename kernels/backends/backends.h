@@ -34,7 +34,8 @@ void prepare_threads(int threads);
 // The number of threads, and the CPU backend's instruction set: for reports.
 int thread_count();
 const char* instruction_set();
-// The instruction set of the kernels for this compute type: only bfloat16 uses "bf16" and "amx".
+// The instruction set of the kernels for this compute type: only bfloat16 uses "bf16" and "amx" (but for
+// Muon).
 const char* instruction_set(DType compute);
 
 }  // namespace comera

@@ -1,4 +1,5 @@
 #include "kernels/cpu/bf16_kernels.h"
+#include "kernels/cpu/kernels.h"
 #include "kernels/cpu/tensor_trains/fits.h"
 #include "kernels/cpu/variants.h"
 
@@ -15,4 +16,7 @@ extern "C" void COMERA_REGISTER_ALL(comera::Backend& backend) {
                                  fits_kernels<comera::operation>());
   COMERA_BF16_KERNELS(COMERA_REGISTER)
 #undef COMERA_REGISTER
+#ifdef __AMX_BF16__
+  backend.set<comera::Muon>(comera::DType::float32, muon, muon_scratch);
+#endif
 }

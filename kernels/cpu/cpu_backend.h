@@ -15,8 +15,8 @@ const Backend& cpu_backend();
 const Backend& cpu_backend(std::string_view instruction_set);
 
 // The instruction set in use: "v3" (AVX2, FMA) or "v4" (AVX-512) of x86-64, or for bfloat16 "bf16" (v4 and
-// AVX-512 BF16) or "amx" (that and AMX), which float32 does not use. The environment variable COMERA_ISA
-// forces one.
+// AVX-512 BF16) or "amx" (that and AMX), which float32 uses for Muon alone. The environment variable
+// COMERA_ISA forces one.
 std::string_view cpu_instruction_set();
 // The instruction set of the float32 kernels: "v3" or "v4".
 std::string_view cpu_wide_instruction_set();

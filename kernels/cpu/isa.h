@@ -1,8 +1,8 @@
 #pragma once
 
 // The kernels are compiled once per instruction set, each in an inline namespace of that name: v3 (AVX2 and
-// FMA) and v4 (AVX-512); bf16 (AVX-512 BF16) and amx add some bfloat16 kernels. kernels/cpu/CMakeLists.txt
-// defines COMERA_KERNEL_ISA.
+// FMA) and v4 (AVX-512); bf16 (AVX-512 BF16) and amx add some bfloat16 kernels, and amx Muon's.
+// kernels/cpu/CMakeLists.txt defines COMERA_KERNEL_ISA.
 #ifndef COMERA_KERNEL_ISA
 #define COMERA_KERNEL_ISA v3
 #endif

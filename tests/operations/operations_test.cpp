@@ -97,6 +97,22 @@ INSTANTIATE_TEST_SUITE_P(Cpu, Operations,
                          testing::Combine(testing::ValuesIn(wide_sets()),
                                           testing::ValuesIn(operation_cases())),
                          name_of_case);
+// Muon has a kernel of its own for AMX.
+std::vector<std::string_view> amx_if_there_is() {
+  std::vector<std::string_view> sets = cpu_instruction_sets();
+  std::erase_if(sets, [](std::string_view set) { return set != "amx"; });
+  return sets;
+}
+std::vector<OperationCase> muon_cases() {
+  std::vector<OperationCase> cases = operation_cases();
+  std::erase_if(cases, [](const OperationCase& one) { return !one.name.starts_with("Muon_"); });
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(Amx, Operations,
+                         testing::Combine(testing::ValuesIn(amx_if_there_is()),
+                                          testing::ValuesIn(muon_cases())),
+                         name_of_case);
+
 // It takes long.
 INSTANTIATE_TEST_SUITE_P(Cpu, OperationsOnNaNs,
                          testing::Combine(testing::Values(wide_sets().back()),

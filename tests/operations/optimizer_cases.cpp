@@ -226,7 +226,7 @@ struct Sides {
 // Matrices side by side with gaps; one in three decays. Not of the matrix `without`: a gradient, nor a
 // momentum above `momentum`.
 void muon_cases(std::vector<OperationCase>& cases, const std::string& name, const std::vector<Sides>& sides,
-                int without = -1, float momentum = 0) {
+                int without = -1, float momentum = 0, bool rounds = false) {
   std::vector<MuonMatrix> matrices;
   MuonSizes sizes;
   std::vector<float> gradients(2), momenta(2);
@@ -250,22 +250,24 @@ void muon_cases(std::vector<OperationCase>& cases, const std::string& name, cons
   }
   const auto elements = static_cast<std::int64_t>(gradients.size());
   for (bool nonfinite : {false, true})
-    cases.push_back({"Muon_" + name + (nonfinite ? "_skipped" : ""), 5e-5, [=](OpTestContext& world) {
-                       Muon op;
-                       op.parameters = world.output("parameters", {elements});
-                       op.gradients = world.chosen("gradients", {elements}, gradients);
-                       op.momentum = world.chosen("momentum", {elements}, momenta);
-                       op.matrices = world.bytes(matrices.data(), matrices.size() * sizeof matrices[0]);
-                       op.sizes = sizes;
-                       op.weight_decay = 0.1;
-                       StepInputs inputs;
-                       for (int i = 0; i < max_parameter_groups; ++i) inputs.learning_rate[i] = 0.5 * (i + 1);
-                       op.step_inputs = world.step_inputs(inputs);
-                       StepResults results;
-                       results.gradient_scale = 0.5, results.nonfinite = nonfinite ? 1 : 0;
-                       op.results = world.results(results);
-                       world.run(op);
-                     }});
+    cases.push_back(
+        {"Muon_" + name + (nonfinite ? "_skipped" : ""), rounds ? 3e-3 : 5e-5, [=](OpTestContext& world) {
+           Muon op;
+           op.parameters = world.output("parameters", {elements});
+           op.gradients = world.chosen("gradients", {elements}, gradients);
+           op.momentum = world.chosen("momentum", {elements}, momenta);
+           op.matrices = world.bytes(matrices.data(), matrices.size() * sizeof matrices[0]);
+           op.sizes = sizes;
+           op.weight_decay = 0.1;
+           op.rounds = rounds;
+           StepInputs inputs;
+           for (int i = 0; i < max_parameter_groups; ++i) inputs.learning_rate[i] = 0.5 * (i + 1);
+           op.step_inputs = world.step_inputs(inputs);
+           StepResults results;
+           results.gradient_scale = 0.5, results.nonfinite = nonfinite ? 1 : 0;
+           op.results = world.results(results);
+           world.run(op);
+         }});
 }
 }  // namespace
 
@@ -289,6 +291,7 @@ void add_optimizer_cases(std::vector<OperationCase>& cases) {
   muon_cases(cases, "no_gradient", {{4, 6}, {5, 3}, {2, 2}}, 1);
   muon_cases(cases, "momentum_alone", {{4, 6}, {5, 3}, {2, 2}}, 1, 0.25F);
   muon_cases(cases, "denormal_momentum", {{4, 6}, {5, 3}, {2, 2}}, 1, 1e-42F);
+  muon_cases(cases, "rounds", {{5, 6}, {17, 33}, {33, 17}, {64, 32}, {96, 130}, {200, 70}}, -1, 0, true);
   // The first of them, the second with the fourth, and none but the loss; squares that a float32 cannot hold,
   // and as large ones that clipping makes small.
   constexpr float infinity = std::numeric_limits<float>::infinity();

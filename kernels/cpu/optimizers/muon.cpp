@@ -1,20 +1,24 @@
 #include "kernels/ops/optimizers/muon.h"
 
 #include <cmath>
+#include <optional>
 
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/products/sgemm.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/cpu/threads.h"
+#ifdef __AMX_BF16__
+#include "kernels/cpu/products/split_product.h"
+#endif
 
 COMERA_CPU_BEGIN
 
 namespace {
 
-// C = op(A) op(B) of packed matrices, on this thread.
-void multiply(std::int64_t m, std::int64_t n, std::int64_t k, const float* a, bool transpose_a,
-              const float* b, bool transpose_b, float* c) {
+// C = op(A) op(B) of adjacent rows, on this thread.
+void exact_product(std::int64_t m, std::int64_t n, std::int64_t k, const float* a, bool transpose_a,
+                   const float* b, bool transpose_b, float* c) {
   sgemm({.transpose_a = transpose_a,
          .transpose_b = transpose_b,
          .m = m,
@@ -28,12 +32,59 @@ void multiply(std::int64_t m, std::int64_t n, std::int64_t k, const float* a, bo
          .ldc = n});
 }
 
+#ifdef __AMX_BF16__
+
+// The same, rounded where the operation allows it.
+class Products {
+ public:
+  Products(Scratch& scratch, const Muon& op) {
+    const std::int64_t elements = whole_blocks(op.sizes.smaller) * whole_blocks(op.sizes.larger);
+    if (op.rounds) split_.emplace(elements, op.sizes.larger, scratch);
+  }
+  void multiply(std::int64_t m, std::int64_t n, std::int64_t k, const float* a, bool transpose_a,
+                const float* b, bool transpose_b, float* c) const {
+    if (!split_) return exact_product(m, n, k, a, transpose_a, b, transpose_b, c);
+    split_->multiply(m, n, k, a, transpose_a, b, transpose_b, c);
+  }
+  void multiply_symmetric(std::int64_t n, std::int64_t k, const float* a, bool transpose_a, const float* b,
+                          bool transpose_b, float* c) const {
+    if (!split_) return exact_product(n, n, k, a, transpose_a, b, transpose_b, c);
+    split_->multiply_symmetric(n, k, a, transpose_a, b, transpose_b, c);
+  }
+
+ private:
+  std::optional<SplitOperands> split_;
+};
+using Tiles = Bf16Tiles;
+
+#else
+
+struct Products {
+  Products(Scratch&, const Muon&) {}
+
+  static void multiply(std::int64_t m, std::int64_t n, std::int64_t k, const float* a, bool transpose_a,
+                       const float* b, bool transpose_b, float* c) {
+    exact_product(m, n, k, a, transpose_a, b, transpose_b, c);
+  }
+  static void multiply_symmetric(std::int64_t n, std::int64_t k, const float* a, bool transpose_a,
+                                 const float* b, bool transpose_b, float* c) {
+    exact_product(n, n, k, a, transpose_a, b, transpose_b, c);
+  }
+};
+struct Tiles {
+  Tiles() {}
+};
+
+#endif
+
 // Thread-local memory for the largest matrix.
 struct MuonScratch {
   float *x, *u;                                    // as the matrix
   float *gram, *polynomial, *product, *q, *other;  // of its smaller side
+  Products products;
 
-  MuonScratch(Scratch& scratch, const MuonSizes& sizes) {
+  MuonScratch(Scratch& scratch, const Muon& op) : products(scratch, op) {
+    const MuonSizes& sizes = op.sizes;
     x = scratch.floats(sizes.largest);
     u = scratch.floats(sizes.largest);
     for (float** square : {&gram, &polynomial, &product, &q, &other})
@@ -41,11 +92,12 @@ struct MuonScratch {
   }
 };
 
-// Computes Q with Q X orthogonal in q, from the gram matrix, which is overwritten.
+// Computes Q with Q X orthogonal in q, from the gram matrix G, which is overwritten. All matrices here are
+// polynomials of G, so every product is symmetric.
 void orthogonalizer(MuonScratch& s, std::int64_t side) {
   const std::int64_t count = side * side;
   const auto times = [&](const float* a, const float* b, float* c) {
-    multiply(side, side, side, a, false, b, false, c);
+    s.products.multiply_symmetric(side, side, a, false, b, false, c);
   };
   for (int step = 0; step < muon_iterations; ++step) {
     const bool first = step == 0, last = step + 1 == muon_iterations;
@@ -72,12 +124,12 @@ void orthogonalise(MuonScratch& s, std::int64_t rows, std::int64_t columns, floa
               [&](std::int64_t c, auto at) { at.store(s.x + c, at.load(s.x + c) * inverse); });
   const bool wide = rows <= columns;
   const std::int64_t side = wide ? rows : columns;
-  multiply(side, side, wide ? columns : rows, s.x, !wide, s.x, wide, s.gram);
+  s.products.multiply_symmetric(side, wide ? columns : rows, s.x, !wide, s.x, wide, s.gram);
   orthogonalizer(s, side);
   if (wide)
-    multiply(rows, columns, rows, s.q, false, s.x, false, s.u);
+    s.products.multiply(rows, columns, rows, s.q, false, s.x, false, s.u);
   else
-    multiply(rows, columns, columns, s.x, false, s.q, false, s.u);
+    s.products.multiply(rows, columns, columns, s.x, false, s.q, false, s.u);
 }
 
 void update(const Muon& op, const MuonMatrix& matrix, float rate, float scale, MuonScratch s) {
@@ -108,16 +160,16 @@ void update(const Muon& op, const MuonMatrix& matrix, float rate, float scale, M
 int muon_threads(const Muon& op) {
   return static_cast<int>(std::min<std::int64_t>(thread_limit(), op.sizes.count));
 }
-std::size_t bytes_of_a_thread(const MuonSizes& sizes) {
+std::size_t bytes_of_a_thread(const Muon& op) {
   Scratch scratch;
-  MuonScratch(scratch, sizes);
+  MuonScratch(scratch, op);
   return scratch.bytes();
 }
 
 }  // namespace
 
 std::size_t muon_scratch(const Muon& op) {
-  return static_cast<std::size_t>(muon_threads(op)) * bytes_of_a_thread(op.sizes);
+  return static_cast<std::size_t>(muon_threads(op)) * bytes_of_a_thread(op);
 }
 
 void muon(const Muon& op, const KernelContext& context) {
@@ -125,11 +177,12 @@ void muon(const Muon& op, const KernelContext& context) {
   const auto& inputs = *static_cast<const StepInputs*>(op.step_inputs.raw());
   const auto& results = *static_cast<const StepResults*>(op.results.raw());
   if (results.nonfinite != 0) return;
-  const std::size_t each = bytes_of_a_thread(op.sizes);
+  const std::size_t each = bytes_of_a_thread(op);
   parallel_pieces(op.sizes.count, muon_threads(op), [&](std::int64_t i, int thread) {
     Scratch scratch(context.scratch + static_cast<std::size_t>(thread) * each);
+    const Tiles tiles;
     update(op, matrices[i], static_cast<float>(inputs.learning_rate[matrices[i].group]),
-           static_cast<float>(results.gradient_scale), MuonScratch(scratch, op.sizes));
+           static_cast<float>(results.gradient_scale), MuonScratch(scratch, op));
   });
 }
 
