@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
 #include "measurements/stepper.h"
 #include "recipes/encoder_config.h"
+#include "recipes/phase_recipe.h"
 #include "reports/number_text.h"
 #include "reports/text/text_table.h"
 
@@ -97,17 +99,23 @@ PhaseCosts measure_phases(const Recipe& recipe, std::int64_t vocabulary, int pro
                                    thread_count() == 1 ? "thread" : "threads", instruction_set()),
       .max_hours = recipe.run.max_hours,
       .phases = {}};
-  {
-    Stepper stepper(step_options(recipe, recipe.phases.front(), vocabulary), processor);
-    for (const PhaseSection& phase : recipe.phases) {
-      if (phase.objective == PhaseObjective::fixed || !recipe.tensorized.enabled)
-        stepper.keep_ranks();
-      else
-        stepper.adapt_ranks(stage_of(phase));
-      stepper.set_batch(step_options(recipe, phase, vocabulary));
-      costs.phases.push_back(measure(stepper, recipe, phase, processes));
+  std::optional<Stepper> stepper;
+  for (std::size_t i = 0; i < recipe.phases.size(); ++i) {
+    const PhaseSection& phase = recipe.phases[i];
+    const Recipe own = recipe_in_phase(recipe, static_cast<std::int64_t>(i));  // of the model that it trains
+    if (!stepper || becomes_dense(recipe, static_cast<std::int64_t>(i))) {
+      stepper.reset();  // its memory first
+      processor.allocator.reset_peaks();
+      stepper.emplace(step_options(own, phase, vocabulary), processor);
     }
+    if (phase.objective == PhaseObjective::fixed || !recipe.tensorized.enabled)
+      stepper->keep_ranks();
+    else
+      stepper->adapt_ranks(stage_of(phase));
+    stepper->set_batch(step_options(own, phase, vocabulary));
+    costs.phases.push_back(measure(*stepper, own, phase, processes));
   }
+  stepper.reset();
   processor.allocator.reset_peaks();  // a following run has its own
   divide_hours(costs);
   return costs;

@@ -94,7 +94,8 @@ void check_layer_ranks(const EncoderConfig& config) {
 }
 
 void check_low_rank(const EncoderConfig& config) {
-  const std::int64_t rank = config.low_rank->rank, largest = std::min(config.hidden, config.ffn);
+  const std::int64_t rank = config.low_rank->rank,
+                     largest = std::min({config.hidden, config.ffn, config.head_outputs()});
   COMERA_CHECK(!config.tensorized.any(),
                "low_rank: layers are either tensor trains or products of two factors; set tensorized.enabled "
                "to false, or remove [low_rank]");
@@ -171,11 +172,6 @@ void EncoderConfig::validate() const {
     COMERA_CHECK(float8->margin >= 0 && float8->margin <= 8, "precision.margin must be 0 to 8, not {}",
                  float8->margin);
   }
-  for (const auto& shape : {tensorized.attention, tensorized.ffn_up, tensorized.ffn_down, tensorized.head})
-    COMERA_CHECK(
-        !float8 || !shape || !shape->diagonal,
-        "tensorized: diagonals do not support 8-bit operands; remove them, or set precision.compute = "
-        "\"bf16\"");
   if (!tensorized.ranks.empty()) check_layer_ranks(*this);
   if (low_rank) check_low_rank(*this);
   if (lte) check_lte(*this);

@@ -58,7 +58,8 @@ struct TensorizedConfig {
 struct EncoderArchitecture {
   std::int64_t layers = 0;
   std::int64_t hidden = 0;
-  // Width of the embedding's tables, with a linear layer from there to `hidden`; 0: `hidden`, without one.
+  // Width of the embedding's tables; if it is less than `hidden`, a linear layer leads from there to
+  // `hidden`. 0: `hidden`.
   std::int64_t embedding_size = 0;
   std::int64_t heads = 0;
   std::int64_t ffn = 0;

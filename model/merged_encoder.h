@@ -12,7 +12,7 @@ namespace comera {
 struct MergedEncoder {
   Embedding::Merged tokens;
   std::vector<EncoderBlock::Merged> blocks;
-  MergedFactors head;  // of the head's square layer
+  MergedFactors head;  // of the head's first layer
 };
 
 }  // namespace comera

@@ -273,6 +273,14 @@ std::vector<const Linear*> Model::linears() const {
   return {list.begin(), list.end()};
 }
 
+std::vector<std::pair<std::string, std::vector<double>>> Model::dense_matrices() const {
+  std::vector<std::pair<std::string, std::vector<double>>> matrices;
+  for (const Linear* linear : linears())
+    for (int i = 0; i < linear->outputs(); ++i)
+      matrices.emplace_back(linear->output_name(i) + ".weight", linear->matrix(i));
+  return matrices;
+}
+
 namespace {
 
 // The tensor trains of layers whose output only the next one reads.

@@ -45,6 +45,7 @@ class Model final : public Trainable {
   const Embedding& token_embedding() const { return embedding_->tokens(); }
   // All linear layers in forward order, for reports.
   std::vector<const Linear*> linears() const;
+  std::vector<std::pair<std::string, std::vector<double>>> dense_matrices() const override;
   // The fused operations that layers do not use for such micro-batches on such a GPU, operation by operation.
   std::vector<MissedOperation> missed_operations(const MachineModel& gpu,
                                                  const MicroBatchCapacity& micro_batch) const;

@@ -64,6 +64,9 @@ class Trainable {
   ParameterStore& parameters() { return store_; }
   const ParameterStore& parameters() const { return store_; }
 
+  // The matrix of each linear layer as evaluated, by the name of that parameter of the same model with dense
+  // layers; none where layers cannot become dense. On the host and in double.
+  virtual std::vector<std::pair<std::string, std::vector<double>>> dense_matrices() const { return {}; }
   // The tensor trains that have ranks, in forward order, without removed ones.
   virtual std::vector<RankedLayer> ranked_layers() const = 0;
   // Scales of 8-bit operands; null without any.

@@ -192,6 +192,7 @@ struct PhaseSection {
   double final_ratio = 0.0;  // the last learning rate relative to the highest one
   PhaseObjective objective = PhaseObjective::fixed;
   std::optional<AdaptationSection> adaptation;  // for a phase that regularises or compresses
+  bool dense = false;  // linear layers become dense when it begins (recipes/phase_recipe.h)
 
   // The capacity of a micro-batch in tokens or examples.
   std::int64_t micro_batch_size() const {

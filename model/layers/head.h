@@ -20,7 +20,7 @@ class Head {
   // The rows of the encoder's output that it reads; none: all. Its input `hidden` is either (R, hidden),
   // these rows with zeros at and beyond their count, or (T, hidden).
   virtual std::optional<RowSubset> reads(const PackedBatch& batch) const = 0;
-  // Registers its square layer's factors, for MergedEncoder::head.
+  // Registers its first layer's factors, for MergedEncoder::head.
   virtual MergedFactors merge(const EncoderStep& step, Merging& merging) const = 0;
   // Adds loss, targets and hits to step.results.
   void forward(const EncoderStep& step, const Tensor& hidden) const {

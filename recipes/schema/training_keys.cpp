@@ -260,6 +260,10 @@ const std::vector<Key<PhaseSection>>& keys_of() {
       value("objective", &S::objective,
             "keep the ranks (`fixed`), penalise them together with the loss (`regularize`), or prune them to "
             "a target size (`compress`)"),
+      value("dense", &S::dense,
+            "when the phase begins, the tensor trains of linear layers become dense matrices of the same "
+            "function, "
+            "also for later phases; the embedding stays as it is (only with objective `fixed`)"),
       with_presets(optional_section("adaptation", &S::adaptation,
                                     "Rank adaptation of a phase with objective `regularize` or `compress` "
                                     "(docs/guide/rank-adaptation.md). The preset gives missing keys.")),

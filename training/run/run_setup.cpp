@@ -10,6 +10,7 @@
 #include "kernels/backends/processors.h"
 #include "kernels/core/console.h"
 #include "recipes/encoder_config.h"
+#include "recipes/phase_recipe.h"
 #include "storage/durable_file.h"
 #include "storage/folder.h"
 #include "training/inference/trained_model.h"
@@ -138,10 +139,14 @@ std::filesystem::path first_checkpoint(const Recipe& recipe, const std::optional
   return find_trained_model(recipe.run.initial_checkpoint).checkpoint;
 }
 
-// The recipe with its layers' ranks in that checkpoint.
-Recipe with_ranks(Recipe recipe, const std::optional<FoundCheckpoint>& found) {
-  if (const std::filesystem::path file = first_checkpoint(recipe, found); !file.empty())
-    take_ranks(recipe, CheckpointReader(file), found ? RanksOf::resumed : RanksOf::begun_with);
+// The recipe of the model that the run begins or continues with: that of its phase, with its layers' ranks in
+// that checkpoint.
+Recipe of_model(Recipe recipe, const std::optional<FoundCheckpoint>& found) {
+  const std::filesystem::path file = first_checkpoint(recipe, found);
+  if (file.empty()) return recipe_in_phase(std::move(recipe), 0);
+  const CheckpointReader reader(file);
+  recipe = recipe_in_phase(std::move(recipe), found ? reader.integer("/trainer", "phase") : 0);
+  take_ranks(recipe, reader, found ? RanksOf::resumed : RanksOf::begun_with);
   return recipe;
 }
 
@@ -239,6 +244,14 @@ std::unique_ptr<EncoderTask> make_encoder_task(const RunSetup& setup, const Enco
   return task;
 }
 
+// Where the shape of the head's first layer was fitted to another head (resolve_task).
+std::string note_of_head(const Recipe& given, const Recipe& used) {
+  const std::optional<TTShape>&before = given.tensorized.head, &now = used.tensorized.head;
+  if (!given.tensorized.enabled || !before || !now || before == now) return "";
+  return fmt::format("tensorized.head: {} is the shape before a decoder of {} columns; the pooler has {}",
+                     before->text(), given.model.table_width(), now->text());
+}
+
 // Makes paths absolute, since the run may be resumed from another folder. Machines of a job may have
 // different roots.
 void root_data_paths(Recipe& recipe) {
@@ -296,12 +309,14 @@ RunSetup::RunSetup(const Recipe& given, const TrainingOptions& given_options) : 
   if (log) options.output = log.get();
   // 3. The checkpoint to resume from, as found by process 0.
   found = find_checkpoint(*host, *directory, options);
-  recipe = with_ranks(options.finetune ? resolve_task(given) : given, found);
-  asked_ranks = given.tensorized.ranks;
+  recipe = of_model(options.finetune ? resolve_task(given) : given, found);
+  asked = given.tensorized;
   // 4. That checkpoint and the tokenizer: the same bytes everywhere.
   require_same_start(*host, recipe, found);
   const EncoderForm* encoder = recipe.dlrm ? nullptr : &set_encoder();
   // A run that is resumed by its own recipe was not written by its user now.
+  if (const std::string note = options.finetune ? note_of_head(given, recipe) : ""; !note.empty())
+    log_line(note);
   if (const auto note = note_of_old_names(given); note && options.mode != RunMode::resume) log_line(*note);
   for (const std::string& sentence : keys_without_effect(recipe)) log_line(sentence);
   // 5. A device for each process, and what sums between them.

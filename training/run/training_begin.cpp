@@ -83,11 +83,11 @@ void TrainingRun::say_place() const {
                     here, host.local_processes()));
 }
 
-// The initial ranks of the layers: the checkpoints contain the adapted ranks.
+// The initial tensor trains and ranks of the layers: the checkpoints contain the current ones.
 Recipe TrainingRun::recipe_to_keep() const {
   Recipe kept = setup_.recipe;
   if (state_.step == 0) return kept;
-  kept.tensorized.ranks = setup_.asked_ranks;
+  kept.tensorized = setup_.asked;
   std::error_code code;
   if (!std::filesystem::exists(setup_.directory->recipe(), code)) return kept;
   try {

@@ -8,6 +8,8 @@
 #include <cmath>
 
 #include "kernels/core/grouped.h"
+#include "recipes/phase_recipe.h"
+#include "training/ranks/dense_layers.h"
 #include "training/resume/same_run.h"
 #include "training/run/phase.h"
 
@@ -114,6 +116,8 @@ TrainingOutcome TrainingRun::train() {
 }
 
 void TrainingRun::open_phase() {
+  const bool grows = state_.phase_step == 0 && becomes_dense(setup_.recipe, state_.phase);
+  if (grows) become_dense();
   phase_ = std::make_unique<Phase>();
   phase_->loader = setup_.task->batches(phase_of(state_.phase), *setup_.host, true);
   if (place_)
@@ -127,7 +131,7 @@ void TrainingRun::open_phase() {
   const bool other_size = ranks_.open(*engine_, state_, steps, phase_->schedule, log);
   const bool other_length = state_.phase > 0 && state_.phase_step == 0 && !setup_.task->compares_lengths() &&
                             section().length != setup_.recipe.phases[state_.phase - 1].length;
-  if (other_size || other_length) set_best_aside();
+  if (other_size || other_length || grows) set_best_aside();
   engine_->set_micro_batches(*setup_.task->micro_batches(phase_of(state_.phase)));
 }
 
@@ -203,14 +207,30 @@ void TrainingRun::log_step(const Speed& speed) {
   state_.window_targets = 0;
 }
 
+// Linear layers without tensor trains, of the same function: their matrices are rounded once.
+void TrainingRun::become_dense() {
+  const std::int64_t before = engine_->model().parameters().count();
+  const DenseLayers layers(*engine_);
+  setup_.recipe = recipe_in_phase(setup_.recipe, state_.phase);
+  setup_.form->follow(setup_.recipe);
+  remake_engine();
+  layers.write(*engine_);
+  log_line(fmt::format(
+      "phase {}: the tensor trains of linear layers are dense matrices now: {} parameters instead "
+      "of {}",
+      section().name, grouped(engine_->model().parameters().count()), grouped(before)));
+}
+
+void TrainingRun::remake_engine() {
+  Allocator& allocator = engine_->allocator();
+  engine_.reset();
+  model_.reset();  // its memory is reused by the new one
+  allocator.reset_peaks();
+  make_engine();
+}
+
 void TrainingRun::compact() {
-  const auto remake = [this] {
-    Allocator& allocator = engine_->allocator();
-    engine_.reset();
-    model_.reset();  // its memory is reused by the new one
-    allocator.reset_peaks();
-    make_engine();
-  };
+  const auto remake = [this] { remake_engine(); };
   const auto log = [this](const std::string& line) { log_line(line); };
   if (!ranks_.compact(engine_, remake, state_, log)) return;
   engine_->set_micro_batches(*setup_.task->micro_batches(phase_of(state_.phase)));

@@ -71,6 +71,7 @@ class TrainingRun {
 
   // training_begin.cpp: until the first step.
   void make_engine();
+  void remake_engine();  // for the recipe as it is now
   std::int64_t micro_batches_per_epoch(std::int64_t phase) const;
   void load_initial();
   void resume();
@@ -83,6 +84,7 @@ class TrainingRun {
   bool phase_done() const { return state_.phase_step >= plan_.steps(state_.phase); }
   TrainingOutcome train();
   void open_phase();
+  void become_dense();
   void step();
   void take_time(double seconds);
   bool merge_due() const;

@@ -146,7 +146,7 @@ Recipe resolve_task(const Recipe& recipe) {
       task.kind == data::TaskKind::classification ? HeadKind::classification : HeadKind::regression;
   if (task.kind == data::TaskKind::classification)
     resolved.model.classes = static_cast<std::int64_t>(task.labels.size());
-  std::vector<std::string> notes;  // of a pretraining recipe's shape, which nobody gave for this head
+  std::vector<std::string> notes;
   fit_head(resolved.tensorized, resolved.model, notes);
   return resolved;
 }
