@@ -1,10 +1,35 @@
 #include "recipes/encoder_config.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "kernels/core/check.h"
+#include "recipes/fit_shapes.h"
 
 namespace comera {
+
+void check_narrow_shapes(const EncoderConfig& config) {
+  const TensorizedConfig& shapes = config.tensorized;
+  const bool table = shapes.embedding && shapes.embedding->columns() != config.table_width(),
+             head = shapes.head && shapes.head->output_size() != config.head_outputs();
+  if (!config.has_narrow_tables() || config.embedding_size > config.hidden || (!table && !head)) return;
+  TensorizedConfig fitted = shapes;
+  fit_shapes(fitted, config, shapes.embedding ? shapes.embedding->rows() : config.vocabulary);
+  std::string advice;
+  const auto set = [&](const char* key, const std::vector<std::int64_t>& values) {
+    advice += fmt::format(" --set tensorized.{}=[{}]", key, fmt::join(values, ","));
+  };
+  if (table)
+    set("embedding.column_modes", fitted.embedding->column_modes),
+        set("embedding.ranks", fitted.embedding->ranks);
+  if (head) set("head.output_modes", fitted.head->output_modes), set("head.ranks", fitted.head->ranks);
+  throw UsageError(
+      fmt::format("model.embedding_size = {} is not the width that the recipe's {} made for; give{}",
+                  config.embedding_size,
+                  table && head ? "embedding and head are"
+                  : table       ? "embedding is"
+                                : "head is",
+                  advice));
+}
 
 // The shapes of a recipe that is not tensorized are not looked at, so that they need not fit.
 EncoderConfig unchecked_encoder_config(const Recipe& recipe, std::int64_t vocabulary) {

@@ -11,4 +11,8 @@ EncoderConfig encoder_config(const Recipe& recipe, std::int64_t tokenizer_vocabu
 // The same with this vocabulary, whether or not it is a possible model (EncoderConfig::validate).
 EncoderConfig unchecked_encoder_config(const Recipe& recipe, std::int64_t vocabulary);
 
+// Narrow tables need other modes of the table and of the head than a recipe may have. Throws UsageError, with
+// the keys to give.
+void check_narrow_shapes(const EncoderConfig& config);
+
 }  // namespace comera

@@ -14,7 +14,7 @@ namespace comera {
 // such modes.
 std::vector<std::string> fit_shapes(TensorizedConfig& shapes, const EncoderArchitecture& model,
                                     std::int64_t vocabulary);
-// The same for the head alone, which has other outputs where a model with narrow tables gets another head.
+// The same for the head alone: with narrow tables a pooler has other outputs than the layer before a decoder.
 void fit_head(TensorizedConfig& shapes, const EncoderArchitecture& model, std::vector<std::string>& notes);
 
 }  // namespace comera

@@ -32,14 +32,21 @@ void set_size(Recipe& recipe, const ModelSize& size, std::int64_t vocabulary) {
 
   recipe.model.layers = size.layers;
   recipe.model.hidden = size.hidden;
+  recipe.model.embedding_size = 0;
   recipe.model.heads = size.hidden / 64;
   recipe.model.ffn = 4 * size.hidden;
   recipe.model.vocabulary = vocabulary;
 
+  const auto set = [](std::optional<TTShape>& kind, TTShape shape) {
+    shape.diagonal = kind && kind->diagonal;
+    kind = std::move(shape);
+  };
   const TTShape square{{small, large}, {large, small}, {small, size.rank, small}};
-  recipe.tensorized.attention = recipe.tensorized.head = square;
-  recipe.tensorized.ffn_up = {{small, large}, {2 * large, 2 * small}, {small, size.rank, 2 * small}};
-  recipe.tensorized.ffn_down = {{2 * small, 2 * large}, {large, small}, {2 * small, size.rank, small}};
+  TensorizedSection& trains = recipe.tensorized;
+  set(trains.attention, square);
+  set(trains.head, square);
+  set(trains.ffn_up, {{small, large}, {2 * large, 2 * small}, {small, size.rank, 2 * small}});
+  set(trains.ffn_down, {{2 * small, 2 * large}, {large, small}, {2 * small, size.rank, small}});
   const std::vector<std::int64_t> rows = row_modes(vocabulary), columns = {size.hidden / 64, 8, 8};
   const auto bond = [&](std::size_t k) {
     std::int64_t left = 1, right = 1;

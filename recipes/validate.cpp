@@ -223,7 +223,7 @@ void refuse_others(const S& section, const std::string& path, const std::set<std
 
 void check_click_micro_batches(const PhaseSection& phase, const std::string& path, const Places& places) {
   for (const char* key :
-       {"length", "tokens_per_micro_batch", "sequences_per_micro_batch", "mask_probability"})
+       {"length", "tokens_per_micro_batch", "sequences_per_micro_batch", "mask_probability", "dense"})
     if (is_given(phase, key))
       places.fail(
           path + "." + key,
@@ -244,6 +244,17 @@ void check_phases(const Recipe& recipe, const Places& places) {
       check_micro_batches(phase, path, recipe.model.max_positions, places);
     check_length(phase, path, places);
     check_adaptation(phase, path, places);
+    if (phase.dense && phase.objective != PhaseObjective::fixed)
+      places.fail(
+          path + ".dense",
+          fmt::format("{0}.dense leaves linear layers without ranks, but {0}.objective = \"{1}\" adapts "
+                      "ranks; remove one of them",
+                      path, phase.objective == PhaseObjective::compress ? "compress" : "regularize"));
+    if (phase.dense && (has_float8(recipe.precision.compute) || recipe.low_rank || recipe.lte))
+      places.fail(
+          path + ".dense",
+          fmt::format("{}.dense is for tensor trains without 8-bit operands, [low_rank] and [lte]; remove it",
+                      path));
     if (!names.insert(phase.name).second)
       places.fail(path + ".name", fmt::format("{}.name is '{}', the name of an earlier phase; choose another",
                                               path, phase.name));
@@ -274,7 +285,9 @@ void check_model(const Recipe& recipe, const Places& places) {
   // Whether the embedding covers a vocabulary known only to the tokenizer is checked in encoder_config().
   const std::int64_t vocabulary = recipe.model.vocabulary > 0 ? recipe.model.vocabulary : 1;
   try {
-    unchecked_encoder_config(recipe, vocabulary).validate();
+    const EncoderConfig config = unchecked_encoder_config(recipe, vocabulary);
+    check_narrow_shapes(config);
+    config.validate();
   } catch (const Error& error) {
     const std::string sentence = error.what();
     places.fail(sentence.substr(0, sentence.find_first_of(": ")), sentence);

@@ -18,8 +18,10 @@ using Ranks = std::vector<std::int64_t>;
 
 bool has_zero(const Ranks& ranks) { return std::ranges::find(ranks, 0) != ranks.end(); }
 
-// "[12,8,8 | 8,8,12]" of "[12,8,8 | 8,8,12] ranks 12,30,30,30,12".
-std::string modes_of(const std::string& text) { return text.substr(0, text.find(" ranks")); }
+// "[12,8,8 | 8,8,12]" of "[12,8,8 | 8,8,12] ranks 12,30,30,30,12" or "… removed".
+std::string modes_of(const std::string& text) {
+  return text.substr(0, std::min(text.find(" ranks"), text.find(" removed")));
+}
 
 std::vector<ReportedLayer> layers_of(const EncoderConfig& config) {
   std::vector<ReportedLayer> layers;

@@ -287,8 +287,9 @@ TransformersConfig read_config(const std::filesystem::path& folder) {
   model.max_positions = members.get<std::int64_t>("max_position_embeddings");
   model.types = members.get<std::int64_t>("type_vocab_size", 2);
   model.norm_eps = members.get<double>("layer_norm_eps", 1e-12);
-  model.dropout = members.get<double>("hidden_dropout_prob", 0.1);
-  model.attention_dropout = members.get<double>("attention_probs_dropout_prob", 0.1);
+  const double usual_dropout = config.form == Form::albert ? 0 : 0.1;
+  model.dropout = members.get<double>("hidden_dropout_prob", usual_dropout);
+  model.attention_dropout = members.get<double>("attention_probs_dropout_prob", usual_dropout);
   model.embedding_std = members.get<double>("initializer_range", 0.02);
   model.activation = read_activation(members, config.form);
   members.require<std::string>("position_embedding_type", "absolute");

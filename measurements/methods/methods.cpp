@@ -45,7 +45,9 @@ Method galore(const Recipe& recipe, const MethodOptions& options) {
 
 Method low_rank(const Recipe& recipe, const MethodOptions& options) {
   Method method{"", "", dense_baseline(recipe)};
-  const std::int64_t rank = options.low_rank > 0 ? options.low_rank : quarter_of_hidden(recipe);
+  const std::int64_t rank = options.low_rank > 0
+                                ? options.low_rank
+                                : std::min(quarter_of_hidden(recipe), recipe.model.table_width());
   method.recipe.low_rank = LowRankSection{.rank = rank};
   method.detail = fmt::format("rank {}", rank);
   return method;

@@ -38,10 +38,10 @@ const std::vector<Key<ModelSection>>& keys_of() {
       required(value("layers", &S::layers, from_to(1, 1024), "encoder blocks")),
       required(value("hidden", &S::hidden, from_to(1, 1048576),
                      "width of the residual stream; divisible by `heads`")),
-      value("embedding_size", &S::embedding_size, count(0),
-            "width of the embedding's tables and of the decoder, as in ALBERT and ELECTRA: a linear layer "
-            "makes "
-            "`hidden` of it; 0: `hidden`, without that layer"),
+      value(
+          "embedding_size", &S::embedding_size, count(0),
+          "width of the embedding's tables and of the decoder, as in ALBERT and ELECTRA: if it is less than "
+          "`hidden`, a linear layer leads from one to the other; 0: `hidden`"),
       required(value("heads", &S::heads, from_to(1, 1048576), "attention heads")),
       required(value("ffn", &S::ffn, from_to(1, 1048576), "inner width of the feed-forward layers")),
       value("vocabulary", &S::vocabulary, count(0), "vocabulary size; 0: that of the tokenizer"),
@@ -102,7 +102,7 @@ const std::vector<Key<TTMShape>>& keys_of() {
       required(value("row_modes", &S::row_modes, modes(),
                      "their product is at least the vocabulary; extra rows are padding")),
       required(value("column_modes", &S::column_modes, modes(),
-                     "their product is `model.embedding_size`, or `model.hidden` without one")),
+                     "their product is `model.embedding_size`, or `model.hidden` if that is 0")),
       required(value("ranks", &S::ranks, ranks(), "one per bond: one fewer than there are row modes")),
   };
   return keys;

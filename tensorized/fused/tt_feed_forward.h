@@ -49,7 +49,10 @@ class TTFeedForward {
   // Of a diagonal; nothing without one.
   Tensor value_of(const std::optional<ParameterId>& id) const;
   Tensor gradient_of(const std::optional<ParameterId>& id) const;
-  bool in_float8() const { return up_.float8() && up_.fits_float8() && down_.fits_float8(); }
+  bool in_float8() const {
+    return up_.float8() && up_.fits_float8() && down_.fits_float8() && !up_.any_diagonal() &&
+           !down_.any_diagonal();
+  }
   static PackedTensors gradients_of(const Merged& merged) {
     return PackedTensors{merged.a_up.shape(), merged.b_up.shape(), merged.a_down.shape(),
                          merged.b_down.shape()};

@@ -33,7 +33,10 @@ ProductPlace Linear::place(const Context& context, bool suited) const {
   if (float8_ && !fits_float8())
     why = "its sizes are not multiples of 16";
   else if (float8_ && !suited)
-    why = "not evaluated through the left and right factors: another way is cheaper for this few rows";
+    why =
+        "not evaluated through the left and right factors alone: another way is cheaper for this few rows, "
+        "or "
+        "it has a diagonal";
   return {context.products, spec_.name, why};
 }
 

@@ -29,8 +29,8 @@ struct MergedFactors {
 };
 
 // One linear layer, or up to three with the same input (Q, K and V): y_i = activation(x W_i + bias_i).
-// Callers do not know how W_i is represented. A tensor train may be removed: then its W_i is zero and neither
-// pass computes anything with it.
+// Callers do not know how W_i is represented. A tensor train may be removed: then its W_i is zero, but for a
+// diagonal beside it, and without one neither pass computes anything with it.
 class Linear {
  public:
   struct Spec {

@@ -35,7 +35,7 @@ bool TTLinear::any_diagonal() const {
 
 void TTLinear::add_diagonal(ParameterStore& store, int i) {
   const std::int64_t inputs = spec_.input_size, outputs = spec_.output_size, size = std::max(inputs, outputs);
-  // An output adds this many inputs: half as much as a sum of independent ones that keeps their deviation.
+  // Each output is the sum of this many inputs; it begins with half of their deviation.
   const double folded = std::max(1.0, static_cast<double>(inputs) / static_cast<double>(outputs));
   diagonals_.push_back(
       shapes_[i].diagonal

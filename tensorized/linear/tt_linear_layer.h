@@ -29,8 +29,11 @@ class TTLinear final : public Linear {
   const TTCores& train(int i) const { return trains_[i]; }  // without cores if it is removed
   std::int64_t rank(int i) const { return trains_[i].shape.middle_rank(); }
   PlanKind plan() const { return plan_; }
-  // Whether all of its products have 8-bit operands: true if it is evaluated by left and right factors.
-  bool in_float8(const LinearPlan& plan) const { return float8_ && fits_float8() && all_by_factors(plan); }
+  // Whether all of its products have 8-bit operands: true if it is evaluated by left and right factors,
+  // without diagonals.
+  bool in_float8(const LinearPlan& plan) const {
+    return float8_ && fits_float8() && all_by_factors(plan) && !any_diagonal();
+  }
   // A's columns as an operand; columns beyond the rank are zero.
   std::int64_t columns(int i, bool float8) const { return operand_rank(rank(i), store_.compute(), float8); }
   // B's rows: 8-bit operands are padded when they are quantised.
@@ -42,7 +45,7 @@ class TTLinear final : public Linear {
                     const std::array<Tensor, max_group_outputs>& dy, const Tensor& dx, bool accumulate_dx,
                     MergedGradients* merged) const override;
   bool suits_float8(std::int64_t tokens, const MachineModel& machine) const override {
-    return all_by_factors(plan_for(tokens, machine));
+    return all_by_factors(plan_for(tokens, machine)) && !any_diagonal();
   }
 
   std::int64_t total_columns(bool float8) const;

@@ -152,6 +152,11 @@ std::vector<NarrowCase> narrow_cases(const MachineModel& machine) {
     cases.push_back({"plan", small_config(true)});
     cases.back().config.tensorized.plan = plan;
   }
+  cases.push_back({"narrow tables", narrow_config()});
+  cases.push_back({"diagonals", diagonal_config()});
+  cases.push_back({"diagonals without trains", diagonal_config()});
+  for (const char* layer : {"encoder.0.attention.key", "encoder.0.ffn.up", "encoder.1.attention.output"})
+    cases.back().config.tensorized.ranks[layer] = {0, 0, 0};
   cases.push_back({"removed layers", removed_config()});
   cases.push_back({"removed layers, by factors", removed_config()});
   cases.back().config.tensorized.plan = PlanKind::factors;

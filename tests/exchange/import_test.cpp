@@ -124,7 +124,8 @@ TEST(ImportedModel, GoesRoundWithoutALoss) {
            "tensorized.attention.ranks=[2,8,2]", "tensorized.ffn_up.input_modes=[2,4]",
            "tensorized.ffn_up.output_modes=[4,3]", "tensorized.ffn_up.ranks=[2,8,3]",
            "tensorized.embedding.row_modes=[5,5]", "tensorized.embedding.column_modes=" + column_modes,
-           "tensorized.embedding.ranks=[10]"});
+           "tensorized.embedding.ranks=[10]",
+           fmt::format("tensorized.attention.diagonal={}", name == "bert_classes")});
       compact_dense(dense, recipe, {.error = 0}, folder / "trains.h5");
     }
     const LoadedModel trains(folder / "trains.h5", {}, {}, "cpu");

@@ -19,6 +19,21 @@ TEST(RankSizes, AreThoseOfTheModelsCores) {
   EXPECT_EQ(dense_size(six), 30522 * 768 + 6 * (4 * 768 * 768 + 2 * 768 * 3072) + 768 * 768);
 }
 
+// Without a diagonal in the next layer, a layer is of no use when that is removed.
+TEST(RankSizes, LayersNeedTheNextOneUnlessADiagonalTakesItsPlace) {
+  const auto needs = [](const EncoderConfig& config) {
+    int count = 0;
+    for (const RankedLayer& layer : Model(config, host_allocator(), false).ranked_layers())
+      count += layer.needs >= 0;
+    return count;
+  };
+  EXPECT_EQ(needs(small_config(true)), 2 * (3 + 1));
+  EXPECT_EQ(needs(diagonal_config()), 0);
+  EncoderConfig of_ffn = small_config(true);
+  of_ffn.tensorized.ffn_down->diagonal = true;
+  EXPECT_EQ(needs(of_ffn), 2 * 3);
+}
+
 TEST(RankSizes, ADenseModelHasNone) {
   const EncoderConfig dense = small_config(false);
   EXPECT_TRUE(ranks_of(dense).empty());
@@ -35,6 +50,10 @@ TEST(RankSizes, TokensSeeOneAnotherThroughValuesAndOutputOfSomeAttention) {
   remove("encoder.1.attention.value");
   EXPECT_FALSE(is_connected(config, ranks)) << "a feed-forward looks at one token";
   EXPECT_EQ(removed_layers(config, ranks).size(), 4u);
+  // A diagonal passes values on without a train.
+  EncoderConfig with_diagonals = config;
+  with_diagonals.tensorized.attention->diagonal = true;
+  EXPECT_TRUE(is_connected(with_diagonals, ranks));
   EncoderConfig with_dense_attention = config;
   with_dense_attention.tensorized.attention.reset();
   EXPECT_TRUE(is_connected(with_dense_attention, ranks_of(with_dense_attention)));

@@ -65,6 +65,21 @@ TEST(FitShapes, MakesAsManyModesForAnotherWidth) {
   EXPECT_THAT(notes[0], HasSubstr("tensorized.attention: [24,32 | 32,24] ranks 24,64,24 fits another width"));
 }
 
+// The table and the layer before the decoder have its width; a pooler does not.
+TEST(FitShapes, FollowsTheWidthOfNarrowTables) {
+  for (const HeadKind head : {HeadKind::mlm, HeadKind::classification}) {
+    TensorizedConfig fitted = shapes();
+    EncoderArchitecture model = model_of(768, 3072);
+    model.embedding_size = 128;
+    model.head = head;
+    fit_shapes(fitted, model, 50'265);
+    EXPECT_EQ(fitted.embedding->columns(), 128);
+    EXPECT_EQ(fitted.head->input_size(), 768);
+    EXPECT_EQ(fitted.head->output_size(), head == HeadKind::mlm ? 128 : 768);
+    EXPECT_EQ(fitted.attention, shapes().attention);
+  }
+}
+
 TEST(FitShapes, LeavesDenseWhatIsDense) {
   TensorizedConfig one;
   one.attention = TTShape{{24, 32}, {32, 24}, {24, 64, 24}};

@@ -121,6 +121,25 @@ TEST(RecipeFiles, QuickstartTakesTheTokenizersVocabulary) {
   EXPECT_THROW(encoder_config(recipe, 8193), UsageError);
 }
 
+// The message has what is to be set besides.
+TEST(RecipeFiles, NarrowTablesNeedOtherShapes) {
+  const auto config_with = [](std::vector<std::string> overrides) {
+    overrides.emplace_back("model.embedding_size=128");
+    return encoder_config(delivered("quickstart.toml", overrides), 8192);
+  };
+  EXPECT_THAT(
+      [&] { config_with({}); },
+      testing::ThrowsMessage<UsageError>(testing::HasSubstr(
+          "model.embedding_size = 128 is not the width that the recipe's embedding and head are made for; "
+          "give --set tensorized.embedding.column_modes=[4,4,8] --set tensorized.embedding.ranks=[32,32] "
+          "--set tensorized.head.output_modes=[16,8] --set tensorized.head.ranks=[16,32,8]")));
+  const EncoderConfig narrow =
+      config_with({"tensorized.embedding.column_modes=[4,4,8]", "tensorized.head.output_modes=[16,8]",
+                   "tensorized.head.ranks=[16,32,8]"});
+  EXPECT_EQ(narrow.table_width(), 128);
+  EXPECT_NO_THROW(config_with({"tensorized.enabled=false"}));
+}
+
 TEST(RecipeFiles, TheDenseBaselineHasNoTensorTrains) {
   const EncoderConfig dense =
       encoder_config(delivered("quickstart.toml", {"tensorized.enabled=false", "model.hidden=100"}), 9000);

@@ -59,7 +59,7 @@ Memory take(const TTFeedForwardBackward& op, Scratch& scratch) {
   memory.x = scratch.floats(block_rows * panel_width);
   memory.xa = scratch.floats(widened_size(op, block_rows, rank_up));
   memory.ha = scratch.floats(widened_size(op, block_rows, rank_down));
-  if (op.diagonal_up) memory.dx_sums = scratch.floats(block_rows * inputs);
+  memory.dx_sums = scratch.floats(op.diagonal_up ? block_rows * inputs : 0);
   memory.thread_floats = static_cast<std::int64_t>((scratch.bytes() - before) / sizeof(float));
   scratch.floats(memory.thread_floats * (thread_limit() - 1));
   return memory;

@@ -31,7 +31,7 @@ Memory take(const TTFeedForwardForward& op, Scratch& scratch) {
   memory.x = scratch.floats(widened_size(op, block_rows, op.x.dim(1)));
   memory.xa = scratch.floats(widened_size(op, block_rows, op.a_up.dim(1)));
   memory.ha = scratch.floats(widened_size(op, block_rows, op.a_down.dim(1)));
-  if (op.diagonal_down) memory.y_sums = scratch.floats(block_rows * op.b_down.dim(1));
+  memory.y_sums = scratch.floats(op.diagonal_down ? block_rows * op.b_down.dim(1) : 0);
   memory.thread_floats = static_cast<std::int64_t>((scratch.bytes() - before) / sizeof(float));
   scratch.floats(memory.thread_floats * (thread_limit() - 1));
   return memory;
