@@ -18,7 +18,6 @@ namespace reference {
   X(bias_dropout_residual_norm)   \
   X(clicks)                       \
   X(cross_entropy)                \
-  X(diagonal)                     \
   X(directions)                   \
   X(dropout)                      \
   X(embedding)                    \

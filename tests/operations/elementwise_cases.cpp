@@ -90,7 +90,7 @@ void add_elementwise_cases(std::vector<OperationCase>& cases) {
                              {7, 15, 5},
                              {130, 4, 8},
                              {9, 33, 11}}) {
-    const auto [rows, inputs, outputs] = sizes;
+    const std::int64_t rows = sizes.rows, inputs = sizes.inputs, outputs = sizes.outputs;
     const std::string name = fmt::format("{}_{}_{}", rows, inputs, outputs);
     const std::int64_t wide = std::max(inputs, outputs);
     cases.push_back({"DiagonalForward_" + name, 2e-6, [=](OpTestContext& world) {

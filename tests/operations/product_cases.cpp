@@ -470,7 +470,7 @@ void add_product_cases(std::vector<OperationCase>& cases) {
   feed_forward_cases(cases, {131, 40, 32, 536, 24, 72, Activation::gelu, true});
   feed_forward_cases(cases, {7, 4, 3, 12, 2, 6, Activation::gelu, true, true, true});
   feed_forward_cases(cases, {203, 64, 13, 640, 33, 64, Activation::gelu, true, true, true});
-  feed_forward_cases(cases, {389, 32, 40, 96, 16, 96, Activation::relu, false, true, false});
+  feed_forward_cases(cases, {389, 32, 40, 96, 16, 96, Activation::gelu, false, true, false});
   feed_forward_cases(cases, {131, 96, 8, 192, 16, 32, Activation::silu, false, false, true});
   feed_forward_cases(cases, {1, 64, 8, 64, 16, 64, Activation::gelu, false, true, true});
   inner_cases(cases, {1, 8, 8, 8});
