@@ -65,6 +65,7 @@ bool is_head(const ParameterInfo& info) {
 bool is_bias(const ParameterInfo& info) {
   return info.name.ends_with(".bias") && !is_norm(info) && !is_head(info);
 }
+bool is_diagonal(const ParameterInfo& info) { return info.name.ends_with(".diagonal"); }
 bool is_table(const ParameterInfo& info) {
   return info.name == "embedding.positions" || info.name == "embedding.types";
 }
@@ -134,13 +135,15 @@ std::string model_report(const Model& model) {
   };
   text += "\nparameters by part\n";
   line("tensor-train cores", store.count(ParameterRole::core));
+  if (const std::int64_t diagonals = total_of(store, is_diagonal); diagonals > 0)
+    line("diagonals", diagonals);
   line("linear biases", total_of(store, is_bias));
   line("norms", total_of(store, is_norm));
   line("positions and types", total_of(store, is_table));
   line("classifier or decoder bias", total_of(store, is_head));
   line("dense weights", total_of(store, [](const ParameterInfo& info) {
          return info.role == ParameterRole::dense && !is_bias(info) && !is_norm(info) && !is_table(info) &&
-                !is_head(info);
+                !is_head(info) && !is_diagonal(info);
        }));
   const std::int64_t frozen = store.count(ParameterRole::frozen);
   if (frozen > 0)
