@@ -104,7 +104,8 @@ class MergedGradients {
   MergedGradients(const MergedGradients&) = delete;
   MergedGradients& operator=(const MergedGradients&) = delete;
 
-  // Takes memory in the scope for so many of the gradients that follow. Those that wait keep theirs.
+  // Allocates memory in the scope for the gradients that follow, `elements` of them. Gradients that already
+  // wait keep their memory.
   void take_memory(ArenaScope& scope, std::int64_t elements);
   // Zeroed memory for a layer's gradients, valid until flush().
   std::vector<Tensor> zeros(const PackedTensors& together);

@@ -35,8 +35,7 @@ ProductPlace Linear::place(const Context& context, bool suited) const {
   else if (float8_ && !suited)
     why =
         "not evaluated through the left and right factors alone: another way is cheaper for this few rows, "
-        "or "
-        "it has a diagonal";
+        "or it has a diagonal";
   return {context.products, spec_.name, why};
 }
 

@@ -16,7 +16,7 @@ class DenseLayers {
   explicit DenseLayers(const StepEngine& engine);
 
   // Writes them into the dense model, rounded to its type, and into its optimizer's states. Those of the
-  // matrices stay as they are: at their beginning. Throws Error if a parameter is missing.
+  // matrices stay as they are: zero. Throws Error if a parameter is missing.
   void write(const StepEngine& engine) const;
 
  private:
