@@ -41,22 +41,36 @@ class DensePhase : public TrainingFixture {
 const std::vector<std::string> every_step = {"run.evaluation_interval=1", "run.checkpoint_interval=1",
                                              "run.keep_checkpoints=20"};
 
-// With rates of 0 the loss stays what it was, to rounding; also where layers have diagonals.
+// With rates of 0 the loss stays what it was, to rounding; also where layers have diagonals or were removed.
 TEST_F(DensePhase, BeginsWithTheSameFunction) {
-  for (const bool diagonals : {false, true}) {
+  const std::map<std::string, std::vector<std::string>> runs = {
+      {"trains", {}},
+      {"diagonals", {"tensorized.attention.diagonal=true", "tensorized.ffn_up.diagonal=true"}},
+      {"removed",
+       {"tensorized.ranks.encoder.0.attention.key=[0, 0, 0]", "tensorized.ranks.encoder.0.ffn.up=[0, 0, 0]",
+        "tensorized.ranks.encoder.1.attention.output=[0, 0, 0]"}}};
+  for (const auto& [run, layers] : runs) {
     std::vector<std::string> overrides = every_step;
-    overrides.emplace_back("phase.1.learning_rate=0");
-    overrides.emplace_back("phase.1.length=16");
-    if (diagonals)
-      for (const char* kind : {"attention", "ffn_up"})
-        overrides.push_back(fmt::format("tensorized.{}.diagonal=true", kind));
-    const std::string run = diagonals ? "diagonals" : "plain";
+    overrides.insert(overrides.end(), {"phase.1.learning_rate=0", "phase.1.length=16"});
+    overrides.insert(overrides.end(), layers.begin(), layers.end());
     const TrainingOutcome outcome = train(run, overrides);
     EXPECT_TRUE(outcome.finished);
     const std::map<int, double> losses = held_out_losses(run);
-    EXPECT_GT(std::abs(losses.at(1) - losses.at(7)), 1e-3);
-    for (int step = 8; step <= 12; ++step) EXPECT_NEAR(losses.at(step), losses.at(7), 1e-5);
+    EXPECT_GT(std::abs(losses.at(1) - losses.at(7)), 1e-3) << run;
+    for (int step = 8; step <= 12; ++step) EXPECT_NEAR(losses.at(step), losses.at(7), 1e-5) << run;
   }
+}
+
+// A removed layer is a matrix of zeros at first, and is trained like the others.
+TEST_F(DensePhase, TrainsRemovedLayersAgain) {
+  std::vector<std::string> overrides = every_step;
+  overrides.emplace_back("tensorized.ranks.encoder.1.attention.output=[0, 0, 0]");
+  train("run", overrides);
+  const std::string weight = "/model/encoder.1.attention.output.weight";
+  EXPECT_FALSE(CheckpointReader(checkpoint("run", 7)).has_tensor(weight));
+  const std::vector<float> trained = CheckpointReader(checkpoint("run", 12)).read_values<float>(weight);
+  EXPECT_EQ(trained.size(), 24 * 24);
+  EXPECT_THAT(trained, testing::Contains(testing::Ne(0.F)));
 }
 
 TEST_F(DensePhase, HasMatricesAndTheSameTable) {
@@ -78,7 +92,7 @@ TEST_F(DensePhase, HasMatricesAndTheSameTable) {
   }
 }
 
-// Before the seam, at it and behind it; the run's recipe keeps its tensor trains.
+// Stopped before the dense phase, at its first step and after it; the run's recipe keeps its tensor trains.
 TEST_F(DensePhase, IsResumedToTheBit) {
   for (const std::string optimizer : {"adamw", "muon"}) {
     std::vector<std::string> overrides = {"optim.name=" + optimizer};
