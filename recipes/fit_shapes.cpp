@@ -115,7 +115,7 @@ std::vector<std::string> fit_shapes(TensorizedConfig& shapes, const EncoderArchi
   fit("ffn_up", shapes.ffn_up, model.hidden, model.ffn, notes);
   fit("ffn_down", shapes.ffn_down, model.ffn, model.hidden, notes);
   fit_head(shapes, model, notes);
-  fit_table(shapes.embedding, model.table_width(), vocabulary, notes);
+  fit_table(shapes.embedding, model.token_columns(), vocabulary, notes);
   return notes;
 }
 

@@ -210,6 +210,8 @@ const Words<ScheduleKind>& words_of();
 template <>
 const Words<Pooling>& words_of();
 template <>
+const Words<EmbeddingProjection>& words_of();
+template <>
 const Words<PairEncoding>& words_of();
 template <>
 const Words<data::TaskKind>& words_of();

@@ -41,7 +41,11 @@ const std::vector<Key<ModelSection>>& keys_of() {
       value(
           "embedding_size", &S::embedding_size, count(0),
           "width of the embedding's tables and of the decoder, as in ALBERT and ELECTRA: if it is less than "
-          "`hidden`, a linear layer leads from one to the other; 0: `hidden`"),
+          "`hidden`, a projection leads from one to the other; 0: `hidden`"),
+      value("embedding_projection", &S::embedding_projection,
+            "`untied`: a linear layer behind the embedding, as in ALBERT and ELECTRA; `tied`: the token table "
+            "is a product of two matrices, of `embedding_size` columns and of `hidden`, and the decoder "
+            "multiplies by both"),
       required(value("heads", &S::heads, from_to(1, 1048576), "attention heads")),
       required(value("ffn", &S::ffn, from_to(1, 1048576), "inner width of the feed-forward layers")),
       value("vocabulary", &S::vocabulary, count(0), "vocabulary size; 0: that of the tokenizer"),

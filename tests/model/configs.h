@@ -41,6 +41,15 @@ inline EncoderConfig narrow_config(bool tensorized = true, HeadKind head = HeadK
   return config;
 }
 
+// The same with a token table that is a product: its left factor has 8 columns.
+inline EncoderConfig tied_config(bool tensorized = true, HeadKind head = HeadKind::mlm,
+                                 NormPlacement norm = NormPlacement::post) {
+  EncoderConfig config = narrow_config(tensorized, head, norm);
+  config.embedding_projection = EmbeddingProjection::tied;
+  config.tensorized.head = small_config(tensorized, head, norm).tensorized.head;
+  return config;
+}
+
 // The same as small_config with a diagonal beside every train.
 inline EncoderConfig diagonal_config(HeadKind head = HeadKind::mlm,
                                      NormPlacement norm = NormPlacement::post) {

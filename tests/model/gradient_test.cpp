@@ -66,6 +66,17 @@ TEST(NarrowTables, GradientsAgreeWithCentralDifferences) {
         expect_gradients(narrow_config(tensorized, head, norm));
 }
 
+// The same of token tables that are a product of two matrices, by all kinds of lookup.
+TEST(FactoredTable, GradientsAgreeWithCentralDifferences) {
+  for (const bool tensorized : {false, true})
+    for (const HeadKind head : {HeadKind::mlm, HeadKind::classification})
+      for (const LookupKind lookup : {LookupKind::naive, LookupKind::unique, LookupKind::factors}) {
+        EncoderConfig config = tied_config(tensorized, head);
+        config.tensorized.lookup = lookup;
+        expect_gradients(config);
+      }
+}
+
 // The same with diagonals beside the trains, also where trains are removed.
 TEST(Diagonals, GradientsAgreeWithCentralDifferences) {
   for (const HeadKind head : {HeadKind::mlm, HeadKind::classification})

@@ -23,6 +23,8 @@ EncoderConfig read_config(const File& file, const std::string& path) {
   config.layers = file.int64_attribute(path, "layers");
   config.hidden = file.int64_attribute(path, "hidden");
   config.embedding_size = file.int64_attribute(path, "embedding_size");
+  if (file.string_attribute(path, "embedding_projection") == "tied")
+    config.embedding_projection = EmbeddingProjection::tied;
   config.heads = file.int64_attribute(path, "heads");
   config.ffn = file.int64_attribute(path, "ffn");
   config.vocabulary = file.int64_attribute(path, "vocabulary");

@@ -103,13 +103,23 @@ CASES = {
         "rates": RATES, "betas": (0.9, 0.99), "eps": 1e-2, "weight_decay": 0.3, "max_norm": 0.0,
     },
     "tensorized_classification_narrow": {
-        **UNEVEN, "norm": "post", "head": "classification", "norm_eps": 1e-2, "vocabulary": 23,
+        **UNEVEN, "norm": "pre", "head": "classification", "norm_eps": 1e-2, "vocabulary": 23,
         "trains": {**NARROW_TRAINS, "head": TRAINS["head"]}, "embedding_size": 6,
-        "rates": RATES, "betas": (0.85, 0.98), "eps": 3e-2, "weight_decay": 0.2, "max_norm": 1.2,
+        "rates": RATES, "betas": (0.85, 0.98), "eps": 1e-2, "weight_decay": 0.2, "max_norm": 1.2,
     },
     "tensorized_mlm_diagonal": {
         **UNEVEN, "ffn": 24, "norm": "post", "head": "mlm", "norm_eps": 1e-2, "vocabulary": 23,
         "trains": DIAGONAL_TRAINS,
+        "rates": RATES, "betas": (0.9, 0.99), "eps": 2e-2, "weight_decay": 0.3, "max_norm": 0.0,
+    },
+    "dense_mlm_tied": {
+        **SMALL, "norm": "post", "head": "mlm", "norm_eps": 1e-2, "vocabulary": 23, "embedding_size": 5,
+        "embedding_projection": "tied",
+        "rates": RATES, "betas": (0.9, 0.99), "eps": 1e-2, "weight_decay": 0.3, "max_norm": 2.0,
+    },
+    "tensorized_mlm_tied": {
+        **UNEVEN, "norm": "post", "head": "mlm", "norm_eps": 1e-2, "vocabulary": 23,
+        "trains": {**NARROW_TRAINS, "head": TRAINS["head"]}, "embedding_size": 6, "embedding_projection": "tied",
         "rates": RATES, "betas": (0.9, 0.99), "eps": 2e-2, "weight_decay": 0.3, "max_norm": 0.0,
     },
 }
@@ -123,8 +133,16 @@ SLOPES = {
 }
 
 
-def table_width(case):
+def token_columns(case):
     return case.get("embedding_size", case["hidden"])
+
+
+def is_tied(case):
+    return case.get("embedding_projection") == "tied"
+
+
+def table_width(case):
+    return case["hidden"] if is_tied(case) else token_columns(case)
 
 
 class Parameters:
@@ -186,7 +204,9 @@ def make_parameters(case, generator):
         modes = list(zip(table["row_modes"], table["column_modes"]))
         p.add_cores("embedding.tokens", modes, table["ranks"], 1.0)
     else:
-        p.add("embedding.tokens.weight", 0.8 * p.normal(case["vocabulary"], columns), decays=True)
+        p.add("embedding.tokens.weight", 0.8 * p.normal(case["vocabulary"], token_columns(case)), decays=True)
+    if is_tied(case):
+        p.add("embedding.tokens.projection", 0.6 * p.normal(token_columns(case), hidden), decays=True)
     if case.get("positions", "learned") == "learned":
         p.add("embedding.positions", 0.6 * p.normal(case["max_positions"], columns), decays=True)
     p.add("embedding.types", 0.6 * p.normal(case["types"], columns), decays=True)
@@ -248,10 +268,15 @@ def weight(p, name, inputs, outputs):
     return whole
 
 
-def token_table(p, case):
+def token_rows(p, case):
     if "embedding.tokens.weight" in p:
         return p["embedding.tokens.weight"]
-    return expand(p, "embedding.tokens").reshape(-1, table_width(case))[: case["vocabulary"]]
+    return expand(p, "embedding.tokens").reshape(-1, token_columns(case))[: case["vocabulary"]]
+
+
+def token_table(p, case):
+    rows = token_rows(p, case)
+    return rows @ p["embedding.tokens.projection"] if is_tied(case) else rows
 
 
 def norm(p, case, name, x):
@@ -457,7 +482,7 @@ def check_expansion(p, case):
 
     train, table = case["trains"]["attention"], case["trains"]["embedding"]
     w = expand(p, "encoder.0.attention.key").reshape(case["hidden"], case["hidden"])
-    e = token_table(p, case)
+    e = token_rows(p, case)
     for i, j in ((0, 0), (1, 0), (0, 1), (7, 5), (11, 11), (3, 10)):
         digits = digits_of(i, train["input_modes"]) + digits_of(j, train["output_modes"])
         assert torch.isclose(w[i, j], entry("encoder.0.attention.key", [(d,) for d in digits]), rtol=1e-12)
@@ -495,7 +520,8 @@ def write_case(file, name, case, generator):
     keys = ("layers", "hidden", "heads", "ffn", "vocabulary", "max_positions", "types", "classes", "norm", "head",
             "norm_eps")
     others = {"positions": case.get("positions", "learned"), "rotary_theta": case.get("rotary_theta", 10000.0),
-              "embedding_size": case.get("embedding_size", 0)}
+              "embedding_size": case.get("embedding_size", 0),
+              "embedding_projection": case.get("embedding_projection", "untied")}
     write(group.create_group("config"), {**{key: case[key] for key in keys}, **others})
     for layer, shape in case.get("trains", {}).items():
         write(group.create_group(f"config/{layer}"), {"diagonal": 0, **shape})
