@@ -87,7 +87,7 @@ void check_layer_ranks(const EncoderConfig& config) {
                  embeds ? "embedding" : linear->kind);
     check_zeros(key + name, ranks, !embeds && !name.starts_with("head."));
     if (embeds)
-      config.tensorized.embedding_shape()->validate(key + name, config.vocabulary, config.token_columns());
+      config.tensorized.embedding_shape()->validate(key + name, config.vocabulary, config.table_width());
     else
       linear->shape->validate(key + name, linear->inputs, linear->outputs);
   }
@@ -130,10 +130,6 @@ void EncoderConfig::validate() const {
   COMERA_CHECK(embedding_size >= 0 && embedding_size <= hidden,
                "model.embedding_size must be 1 to model.hidden = {}, or 0 for tables of that width; not {}",
                hidden, embedding_size);
-  COMERA_CHECK(embedding_projection == EmbeddingProjection::untied || has_factored_table(),
-               "model.embedding_projection = \"tied\" is for tables narrower than the encoder; set "
-               "model.embedding_size to less than model.hidden = {}, or leave embedding_projection out",
-               hidden);
   positive("heads", heads);
   positive("ffn", ffn);
   positive("vocabulary", vocabulary);
@@ -165,7 +161,7 @@ void EncoderConfig::validate() const {
   kind("tensorized.ffn_up", tensorized.ffn_up, hidden, ffn);
   kind("tensorized.ffn_down", tensorized.ffn_down, ffn, hidden);
   kind("tensorized.head", tensorized.head, hidden, head_outputs());
-  if (tensorized.embedding) tensorized.embedding->validate("tensorized.embedding", vocabulary, token_columns());
+  if (tensorized.embedding) tensorized.embedding->validate("tensorized.embedding", vocabulary, table_width());
   COMERA_CHECK(
       compute != DType::bfloat16 || tensorized.plan != PlanKind::modewise,
       "tensorized.plan = \"modewise\" would round to bfloat16 after every mode; choose another plan or "

@@ -27,12 +27,6 @@ enum class Pooling : std::uint8_t {
   mean,   // the mean over all tokens, including [CLS] and [SEP]
 };
 
-// How tables that are narrower than the encoder are led to its width.
-enum class EmbeddingProjection : std::uint8_t {
-  untied,  // by a linear layer behind their norm; the decoder is as narrow (ALBERT; ELECTRA)
-  tied,    // the token table is a product of two matrices, for lookup and decoder alike
-};
-
 // How the encoder reads a task with two texts.
 enum class PairEncoding : std::uint8_t {
   joint,     // one sequence: [CLS] first [SEP] second [SEP]
@@ -64,10 +58,9 @@ struct TensorizedConfig {
 struct EncoderArchitecture {
   std::int64_t layers = 0;
   std::int64_t hidden = 0;
-  // Width of the embedding's tables; if it is less than `hidden`, a projection leads from there to `hidden`.
-  // 0: `hidden`. Tied: width of the token table alone.
+  // Width of the embedding's tables; if it is less than `hidden`, a linear layer leads from there to
+  // `hidden`. 0: `hidden`.
   std::int64_t embedding_size = 0;
-  EmbeddingProjection embedding_projection = EmbeddingProjection::untied;
   std::int64_t heads = 0;
   std::int64_t ffn = 0;
   std::int64_t vocabulary = 0;  // in a recipe 0: the tokenizer's vocabulary size
@@ -86,13 +79,8 @@ struct EncoderArchitecture {
   PairEncoding pairs = PairEncoding::joint;  // for a classification or regression head
   double embedding_std = 0.02;
 
-  // Columns of the token table, or of its left factor.
-  std::int64_t token_columns() const { return embedding_size > 0 ? embedding_size : hidden; }
-  bool has_factored_table() const {
-    return embedding_projection == EmbeddingProjection::tied && token_columns() != hidden;
-  }
-  // Columns of the tables as the encoder and a masked-language head see them.
-  std::int64_t table_width() const { return has_factored_table() ? hidden : token_columns(); }
+  // Columns of the tables, and of a masked-language head's decoder.
+  std::int64_t table_width() const { return embedding_size > 0 ? embedding_size : hidden; }
   bool has_narrow_tables() const { return table_width() != hidden; }
   // Outputs of the head's first layer: a pooler, or the transform before the decoder.
   std::int64_t head_outputs() const { return head == HeadKind::mlm ? table_width() : hidden; }

@@ -6,10 +6,6 @@ namespace comera {
 
 EncoderConfig densified(const EncoderConfig& config) {
   EncoderConfig dense = config.dense_baseline();
-  if (config.has_factored_table()) {
-    dense.embedding_size = 0;
-    dense.embedding_projection = EmbeddingProjection::untied;
-  }
   dense.compute = master_of(config.compute);
   dense.float8.reset();
   return dense;

@@ -9,9 +9,10 @@ namespace comera {
 
 void check_narrow_shapes(const EncoderConfig& config) {
   const TensorizedConfig& shapes = config.tensorized;
-  const bool table = shapes.embedding && shapes.embedding->columns() != config.token_columns(),
+  const bool table = shapes.embedding && !shapes.embedding->projection &&
+                     shapes.embedding->columns() != config.table_width(),
              head = shapes.head && shapes.head->output_size() != config.head_outputs();
-  if (config.token_columns() == config.hidden || config.embedding_size > config.hidden || (!table && !head)) return;
+  if (!config.has_narrow_tables() || config.embedding_size > config.hidden || (!table && !head)) return;
   TensorizedConfig fitted = shapes;
   fit_shapes(fitted, config, shapes.embedding ? shapes.embedding->rows() : config.vocabulary);
   std::string advice;

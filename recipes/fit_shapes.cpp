@@ -88,12 +88,14 @@ void fit_table(std::optional<TTMShape>& table, std::int64_t width, std::int64_t 
                std::vector<std::string>& notes) {
   if (!table) return;
   const bool rows_fit = table->rows() >= vocabulary && table->rows() <= 2 * vocabulary,
-             columns_fit = table->columns() == width;
+             columns_fit = table->projection ? table->columns() < width : table->columns() == width;
   if (rows_fit && columns_fit) return;
   const std::string before = table->text();
   if (!rows_fit) table->row_modes = rows_for(vocabulary, table->row_modes.size());
-  if (!columns_fit)
+  if (!columns_fit) {
     table->column_modes = modes_for("embedding.column_modes", width, table->column_modes.size());
+    table->projection = false;
+  }
   Modes sizes;
   for (std::size_t k = 0; k < table->row_modes.size(); ++k)
     sizes.push_back(table->row_modes[k] * table->column_modes[k]);
@@ -115,7 +117,7 @@ std::vector<std::string> fit_shapes(TensorizedConfig& shapes, const EncoderArchi
   fit("ffn_up", shapes.ffn_up, model.hidden, model.ffn, notes);
   fit("ffn_down", shapes.ffn_down, model.ffn, model.hidden, notes);
   fit_head(shapes, model, notes);
-  fit_table(shapes.embedding, model.token_columns(), vocabulary, notes);
+  fit_table(shapes.embedding, model.table_width(), vocabulary, notes);
   return notes;
 }
 

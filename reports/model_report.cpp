@@ -117,10 +117,9 @@ std::int64_t dense_parameters(const EncoderConfig& config) {
                                 ? h * e + e + 2 * e + v
                                 : square + (config.classifier_inputs() + 1) * config.sequence_outputs();
   const std::int64_t positions = config.positions == Positions::learned ? config.max_positions : 0;
-  const std::int64_t columns = config.token_columns();
-  const std::int64_t projection = columns == h ? 0 : columns * h + (config.has_narrow_tables() ? h : 0);
+  const std::int64_t projection = config.has_narrow_tables() ? e * h + h : 0;
   const std::int64_t outer_norm = config.norm == NormPlacement::post ? 2 * e : norm;
-  return v * columns + (positions + config.types) * e + outer_norm + projection + config.layers * block + head;
+  return (v + positions + config.types) * e + outer_norm + projection + config.layers * block + head;
 }
 
 std::string model_report(const Model& model) {

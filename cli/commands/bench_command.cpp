@@ -313,7 +313,7 @@ void bench_lookup(LookupOptions& options) {
       throw UsageError(
           "the recipe takes its vocabulary from the tokenizer; give its size with --vocabulary N");
     const EncoderConfig config = encoder_config(recipe, options.vocabulary);
-    benchmark.rows = config.vocabulary, benchmark.width = config.token_columns();
+    benchmark.rows = config.vocabulary, benchmark.width = config.table_width();
     shape = config.tensorized.embedding;
   }
   if (!shape)

@@ -18,15 +18,13 @@ class ComeraConfig(PretrainedConfig):
                  intermediate_size=256, embedding_size=None, hidden_act="gelu", max_position_embeddings=128, type_vocab_size=2,
                  layer_norm_eps=1e-12, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, initializer_range=0.02,
                  positions="learned", rotary_theta=10000.0, slopes=None, norm="post", pooling="first",
-                 pairs="joint", embedding_projection="untied", tensor_trains=None, matrices="outputs_inputs", pad_token_id=0, **kwargs):
+                 pairs="joint", tensor_trains=None, matrices="outputs_inputs", pad_token_id=0, **kwargs):
         self.vocab_size = vocab_size
         self.hidden_size = hidden_size
         self.num_hidden_layers = num_hidden_layers
         self.num_attention_heads = num_attention_heads
         self.intermediate_size = intermediate_size
         self.embedding_size = embedding_size or hidden_size  # of the tables, and of what the head decodes
-        # "untied", or "tied": the token table alone is narrow, and times a matrix for lookup and head
-        self.embedding_projection = embedding_projection
         self.hidden_act = hidden_act
         self.max_position_embeddings = max_position_embeddings
         self.type_vocab_size = type_vocab_size
@@ -88,48 +86,32 @@ class TensorTrainLinear(nn.Module):
         return y if self.diagonal is None else y + self.passed_on(x)
 
 
-def is_tied(config):
-    return config.embedding_projection == "tied"
-
-
-def table_width(config):
-    """Of the tables as the encoder and the head see them."""
-    return config.hidden_size if is_tied(config) else config.embedding_size
-
-
-def add_projection(table, config):
-    """R, where the table is L R."""
-    size = (config.embedding_size, config.hidden_size)
-    table.register_parameter("projection", nn.Parameter(torch.empty(size)) if is_tied(config) else None)
-
-
 class Table(nn.Embedding):
     """A row for each token, also the decoder of a masked-language head."""
 
     def __init__(self, config):
         super().__init__(config.vocab_size, config.embedding_size)
-        add_projection(self, config)
-
-    def forward(self, ids):
-        rows = super().forward(ids)
-        return rows if self.projection is None else rows @ self.projection
 
     def decode(self, h):
-        return (h if self.projection is None else h @ self.projection.T) @ self.weight.T
+        return h @ self.weight.T
 
 
 class TensorTrainTable(nn.Module):
-    """The same as a tensor-train matrix: cores (r_before, rows, columns, r_behind)."""
+    """The same as a tensor-train matrix: cores (r_before, rows, columns, r_behind). It may be narrower than the table:
+    then a matrix leads to the width."""
 
     def __init__(self, config, shape):
         super().__init__()
-        add_projection(self, config)
         self.vocabulary = config.vocab_size
         rows, columns, ranks = shape["row_modes"], shape["column_modes"], [1] + shape["ranks"] + [1]
         self.left = len(rows) - len(rows) // 2  # cores of the left factor
         self.core = nn.ParameterList([
             nn.Parameter(torch.empty(ranks[k], rows[k], columns[k], ranks[k + 1])) for k in range(len(rows))
         ])
+        if shape.get("projection"):
+            self.projection = nn.Parameter(torch.empty(math.prod(columns), config.embedding_size))
+        else:
+            self.register_parameter("projection", None)
 
     @staticmethod
     def merge(cores):
@@ -156,7 +138,8 @@ class TensorTrainTable(nn.Module):
 
     def decode(self, h):
         left, right = self.factors()
-        h = h if self.projection is None else h @ self.projection.T
+        if self.projection is not None:
+            h = h @ self.projection.T
         h = h.unflatten(-1, (left.shape[1], right.shape[2]))
         inner = torch.einsum("...ab,krb->...akr", h, right)
         return torch.einsum("...akr,lak->...lr", inner, left).flatten(-2)[..., :self.vocabulary]
@@ -174,7 +157,7 @@ def layer_norm(config, width=None):
 class Embedding(nn.Module):
     def __init__(self, config):
         super().__init__()
-        shape, width = config.tensor_trains.get("embedding.tokens"), table_width(config)
+        shape, width = config.tensor_trains.get("embedding.tokens"), config.embedding_size
         self.tokens = Table(config) if shape is None else TensorTrainTable(config, shape)
         if config.positions == "learned":
             self.positions = nn.Parameter(torch.empty(config.max_position_embeddings, width))
@@ -380,9 +363,9 @@ class ComeraModel(ComeraPreTrainedModel):
 class MaskedLanguageHead(nn.Module):
     def __init__(self, config):
         super().__init__()
-        self.transform = linear(config, "head.transform", config.hidden_size, table_width(config))
+        self.transform = linear(config, "head.transform", config.hidden_size, config.embedding_size)
         self.activation = ACT2FN[config.hidden_act]
-        self.norm = layer_norm(config, table_width(config))
+        self.norm = layer_norm(config, config.embedding_size)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
 
     def forward(self, hidden, table):

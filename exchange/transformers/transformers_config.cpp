@@ -46,9 +46,11 @@ constexpr const char* outputs_first = "outputs_inputs";
 
 Json shapes_json(const EncoderConfig& model) {
   Json shapes = Json::object();
-  if (const auto shape = model.tensorized.embedding_shape())
+  const auto table = model.tensorized.embedding_shape();
+  if (table)
     shapes[EncoderConfig::embedding_layer] = {
-        {"row_modes", shape->row_modes}, {"column_modes", shape->column_modes}, {"ranks", shape->ranks}};
+        {"row_modes", table->row_modes}, {"column_modes", table->column_modes}, {"ranks", table->ranks}};
+  if (table && table->projection) shapes[EncoderConfig::embedding_layer]["projection"] = true;
   for (const EncoderConfig::LinearLayer& layer : model.linear_layers())
     if (layer.shape) {
       shapes[layer.name] = {{"input_modes", layer.shape->input_modes},
@@ -68,7 +70,6 @@ void add_comera_keys(Json& json, const EncoderConfig& model) {
   json["norm"] = model.norm == NormPlacement::pre ? "pre" : "post";
   json["pooling"] = model.pooling == Pooling::mean ? "mean" : "first";
   json["pairs"] = model.pairs == PairEncoding::separate ? "separate" : "joint";
-  if (model.has_factored_table()) json["embedding_projection"] = "tied";
   json["tensor_trains"] = shapes_json(model);
   json["matrices"] = outputs_first;
   const std::string file = "modeling_comera.Comera";
@@ -134,8 +135,8 @@ std::string config_json(const TransformersConfig& config, const data::SpecialIds
       {"initializer_range", model.embedding_std},
       {"pad_token_id", special.pad},
       {"dtype", "float32"}};
-  if (config.form == Form::roformer || config.form == Form::electra || model.token_columns() != model.hidden)
-    json["embedding_size"] = model.token_columns();
+  if (config.form == Form::roformer || config.form == Form::electra || model.has_narrow_tables())
+    json["embedding_size"] = model.table_width();
   if (config.form == Form::roformer) {
     json["rotary_value"] = false;
     json["rotary_theta"] = model.rotary_theta;
@@ -204,7 +205,8 @@ void read_shapes(const ConfigMembers& members, EncoderConfig& model) {
     if (name == EncoderConfig::embedding_layer) {
       model.tensorized.embedding = TTMShape{.row_modes = of.get<Numbers>("row_modes"),
                                             .column_modes = of.get<Numbers>("column_modes"),
-                                            .ranks = of.get<Numbers>("ranks")};
+                                            .ranks = of.get<Numbers>("ranks"),
+                                            .projection = of.get<bool>("projection", false)};
       continue;
     }
     const TTShape shape{.input_modes = of.get<Numbers>("input_modes"),
@@ -246,9 +248,8 @@ void read_embedding_size(const ConfigMembers& members, EncoderConfig& model, std
 }
 
 void read_comera_keys(const ConfigMembers& members, EncoderConfig& model) {
-  const auto choose = [&](const char* key, std::initializer_list<const char*> names,
-                          const std::optional<std::string>& otherwise = {}) {
-    const auto name = otherwise ? members.get<std::string>(key, *otherwise) : members.get<std::string>(key);
+  const auto choose = [&](const char* key, std::initializer_list<const char*> names) {
+    const auto name = members.get<std::string>(key);
     int i = 0;
     for (const char* known : names) {
       if (name == known) return i;
@@ -263,8 +264,6 @@ void read_comera_keys(const ConfigMembers& members, EncoderConfig& model) {
   model.rotary_theta = members.get<double>("rotary_theta", model.rotary_theta);
   if (model.positions == Positions::relative) require_own_slopes(members, model);
   read_embedding_size(members, model, model.hidden);
-  model.embedding_projection =
-      static_cast<EmbeddingProjection>(choose("embedding_projection", {"untied", "tied"}, "untied"));
   read_shapes(members, model);
   for (auto* kind : {&model.tensorized.attention, &model.tensorized.ffn_up, &model.tensorized.ffn_down,
                      &model.tensorized.head})

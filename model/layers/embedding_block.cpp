@@ -4,7 +4,6 @@
 #include "kernels/ops/elementwise/embedding.h"
 #include "kernels/ops/elementwise/layer_norm.h"
 #include "model/merged_encoder.h"
-#include "tensorized/embedding/factored_embedding.h"
 
 namespace comera {
 
@@ -14,11 +13,9 @@ constexpr const char* tables_stay_wide = "rows of a table are looked up, not mul
 
 EmbeddingBlock::EmbeddingBlock(ParameterStore& store, const EncoderConfig& config)
     : dropout_(config.dropout), width_(config.table_width()) {
-  tokens_ = make_embedding(store, EncoderConfig::embedding_layer, config.vocabulary, config.token_columns(),
-                           config.embedding_std, config.tensorized.embedding_shape(), config.tensorized.lookup);
-  if (config.has_factored_table())
-    tokens_ = std::make_unique<FactoredEmbedding>(store, EncoderConfig::embedding_layer, std::move(tokens_),
-                                                  config.token_columns(), width_);
+  tokens_ =
+      make_embedding(store, EncoderConfig::embedding_layer, config.vocabulary, width_, config.embedding_std,
+                     config.tensorized.embedding_shape(), config.tensorized.lookup);
   const auto table = [&](const char* name, std::int64_t rows) {
     return store.add({.name = name,
                       .role = ParameterRole::dense,

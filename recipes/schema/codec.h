@@ -210,8 +210,6 @@ const Words<ScheduleKind>& words_of();
 template <>
 const Words<Pooling>& words_of();
 template <>
-const Words<EmbeddingProjection>& words_of();
-template <>
 const Words<PairEncoding>& words_of();
 template <>
 const Words<data::TaskKind>& words_of();

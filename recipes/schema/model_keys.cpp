@@ -41,11 +41,7 @@ const std::vector<Key<ModelSection>>& keys_of() {
       value(
           "embedding_size", &S::embedding_size, count(0),
           "width of the embedding's tables and of the decoder, as in ALBERT and ELECTRA: if it is less than "
-          "`hidden`, a projection leads from one to the other; 0: `hidden`"),
-      value("embedding_projection", &S::embedding_projection,
-            "`untied`: a linear layer behind the embedding, as in ALBERT and ELECTRA; `tied`: the token table "
-            "is a product of two matrices, of `embedding_size` columns and of `hidden`, and the decoder "
-            "multiplies by both"),
+          "`hidden`, a linear layer leads from one to the other; 0: `hidden`"),
       required(value("heads", &S::heads, from_to(1, 1048576), "attention heads")),
       required(value("ffn", &S::ffn, from_to(1, 1048576), "inner width of the feed-forward layers")),
       value("vocabulary", &S::vocabulary, count(0), "vocabulary size; 0: that of the tokenizer"),
@@ -106,8 +102,13 @@ const std::vector<Key<TTMShape>>& keys_of() {
       required(value("row_modes", &S::row_modes, modes(),
                      "their product is at least the vocabulary; extra rows are padding")),
       required(value("column_modes", &S::column_modes, modes(),
-                     "their product is `model.embedding_size`, or `model.hidden` if that is 0")),
+                     "their product is `model.embedding_size`, or `model.hidden` if that is 0; with "
+                     "`projection` less")),
       required(value("ranks", &S::ranks, ranks(), "one per bond: one fewer than there are row modes")),
+      value(
+          "projection", &S::projection,
+          "the table is the tensor train times a dense matrix from its columns to the width: a decoder then "
+          "multiplies by as few columns as the train has"),
   };
   return keys;
 }

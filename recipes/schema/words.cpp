@@ -165,13 +165,6 @@ const Words<Pooling>& words_of() {
 }
 
 template <>
-const Words<EmbeddingProjection>& words_of() {
-  static const Words<EmbeddingProjection> words = {{EmbeddingProjection::untied, "untied"},
-                                                   {EmbeddingProjection::tied, "tied"}};
-  return words;
-}
-
-template <>
 const Words<PairEncoding>& words_of() {
   static const Words<PairEncoding> words = {{PairEncoding::joint, "joint"},
                                             {PairEncoding::separate, "separate"}};

@@ -118,8 +118,8 @@ std::int64_t TTMShape::gates() const {
 std::int64_t TTMShape::right_rows() const { return product(row_modes, left_cores(), row_modes.size()); }
 
 std::string TTMShape::text() const {
-  return fmt::format("[{}] x [{}] ranks {}", fmt::join(row_modes, ","), fmt::join(column_modes, ","),
-                     fmt::join(ranks, ","));
+  return fmt::format("[{}] x [{}] ranks {}{}", fmt::join(row_modes, ","), fmt::join(column_modes, ","),
+                     fmt::join(ranks, ","), projection ? ", projected" : "");
 }
 
 void TTMShape::validate(const std::string& layer, std::int64_t vocabulary, std::int64_t width) const {
@@ -128,8 +128,14 @@ void TTMShape::validate(const std::string& layer, std::int64_t vocabulary, std::
   COMERA_CHECK(row_modes.size() == column_modes.size(),
                "{}: {} row modes and {} column modes; there must be as many", layer, row_modes.size(),
                column_modes.size());
-  COMERA_CHECK(columns() == width, "{}: the column modes [{}] multiply to {}, but the width is {}", layer,
+  COMERA_CHECK(projection || columns() == width,
+               "{}: the column modes [{}] multiply to {}, but the width is {}", layer,
                fmt::join(column_modes, ", "), columns(), width);
+  COMERA_CHECK(
+      !projection || columns() < width,
+      "{}: the column modes [{}] multiply to {}, and a projection leads from less than the width of {} "
+      "to it; choose smaller column modes, or remove projection",
+      layer, fmt::join(column_modes, ", "), columns(), width);
   COMERA_CHECK(
       rows() >= vocabulary,
       "{}: the row modes [{}] multiply to {}, fewer than the vocabulary of {}; choose larger row modes",

@@ -49,10 +49,11 @@ struct TTMShape {
   std::vector<std::int64_t> row_modes;     // m_1..m_K
   std::vector<std::int64_t> column_modes;  // n_1..n_K
   std::vector<std::int64_t> ranks;         // r_1..r_{K-1}
+  bool projection = false;  // a dense matrix (columns, width) leads from the train to the table
 
   int order() const { return static_cast<int>(row_modes.size()); }
   std::int64_t rows() const;
-  std::int64_t columns() const;
+  std::int64_t columns() const;  // of the train
   std::int64_t rank(int bond) const;
   std::int64_t core_parameters() const;
   std::int64_t gates() const;

@@ -1,6 +1,7 @@
 #include "tensorized/embedding/embedding.h"
 
 #include "tensorized/embedding/dense_embedding.h"
+#include "tensorized/embedding/factored_embedding.h"
 #include "tensorized/embedding/ttm_embedding.h"
 
 namespace comera {
@@ -11,7 +12,9 @@ std::unique_ptr<Embedding> make_embedding(ParameterStore& store, const std::stri
                                           DecoderKind decoder) {
   if (!shape) return std::make_unique<DenseEmbedding>(store, name, vocabulary, width, deviation);
   shape->validate(name, vocabulary, width);
-  return std::make_unique<TTMEmbedding>(store, name, vocabulary, *shape, deviation, lookup, decoder);
+  auto train = std::make_unique<TTMEmbedding>(store, name, vocabulary, *shape, deviation, lookup, decoder);
+  if (!shape->projection) return train;
+  return std::make_unique<FactoredEmbedding>(store, name, std::move(train), shape->columns(), width);
 }
 
 }  // namespace comera

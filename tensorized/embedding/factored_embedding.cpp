@@ -14,22 +14,21 @@ FactoredEmbedding::FactoredEmbedding(ParameterStore& store, const std::string& n
       rows_(std::move(rows)),
       narrow_(narrow),
       width_(width),
-      projection_(store.add(
-          {.name = name + ".projection",
-           .role = ParameterRole::dense,
-           .shape = {narrow, width},
-           .decays = true,
-           .initializer = {Initializer::Kind::normal, 1 / std::sqrt(static_cast<double>(narrow))},
-           .matrix_rows = narrow})) {}
+      projection_(
+          store.add({.name = name + ".projection",
+                     .role = ParameterRole::dense,
+                     .shape = {narrow, width},
+                     .decays = true,
+                     .initializer = {Initializer::Kind::normal, 1 / std::sqrt(static_cast<double>(narrow))},
+                     .matrix_rows = narrow})) {}
 
 Tensor FactoredEmbedding::narrow_rows(const Context& context, ArenaScope& scope, const LookupIds& ids,
                                       const Merged* merged) const {
   const Tensor of_ids = scope.tensor({ids.ids.elements(), narrow_}, store_.compute());
   ArenaScope inner(context.arena);
   const Rows found = rows_->look_up(context, inner, ids, merged);
-  const Tensor gathered = store_.compute() == found.rows.dtype()
-                              ? of_ids
-                              : inner.tensor(of_ids.shape(), found.rows.dtype());
+  const Tensor gathered =
+      store_.compute() == found.rows.dtype() ? of_ids : inner.tensor(of_ids.shape(), found.rows.dtype());
   run(context, GatherRows{.x = found.rows, .indices = found.index, .count = ids.count, .y = gathered});
   if (gathered.dtype() != of_ids.dtype()) run(context, Cast{.x = gathered, .y = of_ids});
   return of_ids;

@@ -153,6 +153,7 @@ std::vector<NarrowCase> narrow_cases(const MachineModel& machine) {
     cases.back().config.tensorized.plan = plan;
   }
   cases.push_back({"narrow tables", narrow_config()});
+  cases.push_back({"a projection behind the embedding", projected_config()});
   cases.push_back({"diagonals", diagonal_config()});
   cases.push_back({"diagonals without trains", diagonal_config()});
   for (const char* layer : {"encoder.0.attention.key", "encoder.0.ffn.up", "encoder.1.attention.output"})

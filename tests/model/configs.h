@@ -41,12 +41,12 @@ inline EncoderConfig narrow_config(bool tensorized = true, HeadKind head = HeadK
   return config;
 }
 
-// The same with a token table that is a product: its left factor has 8 columns.
-inline EncoderConfig tied_config(bool tensorized = true, HeadKind head = HeadKind::mlm,
-                                 NormPlacement norm = NormPlacement::post) {
-  EncoderConfig config = narrow_config(tensorized, head, norm);
-  config.embedding_projection = EmbeddingProjection::tied;
-  config.tensorized.head = small_config(tensorized, head, norm).tensorized.head;
+// The same as small_config with a projection behind the embedding's train, which has 8 columns.
+inline EncoderConfig projected_config(HeadKind head = HeadKind::mlm,
+                                      NormPlacement norm = NormPlacement::post) {
+  EncoderConfig config = small_config(true, head, norm);
+  config.tensorized.embedding =
+      TTMShape{.row_modes = {4, 2, 4}, .column_modes = {2, 2, 2}, .ranks = {5, 6}, .projection = true};
   return config;
 }
 

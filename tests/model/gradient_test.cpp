@@ -66,15 +66,14 @@ TEST(NarrowTables, GradientsAgreeWithCentralDifferences) {
         expect_gradients(narrow_config(tensorized, head, norm));
 }
 
-// The same of token tables that are a product of two matrices, by all kinds of lookup.
-TEST(FactoredTable, GradientsAgreeWithCentralDifferences) {
-  for (const bool tensorized : {false, true})
-    for (const HeadKind head : {HeadKind::mlm, HeadKind::classification})
-      for (const LookupKind lookup : {LookupKind::naive, LookupKind::unique, LookupKind::factors}) {
-        EncoderConfig config = tied_config(tensorized, head);
-        config.tensorized.lookup = lookup;
-        expect_gradients(config);
-      }
+// The same of a projection behind the embedding's train, by all kinds of lookup.
+TEST(ProjectedTable, GradientsAgreeWithCentralDifferences) {
+  for (const HeadKind head : {HeadKind::mlm, HeadKind::classification})
+    for (const LookupKind lookup : {LookupKind::naive, LookupKind::unique, LookupKind::factors}) {
+      EncoderConfig config = projected_config(head);
+      config.tensorized.lookup = lookup;
+      expect_gradients(config);
+    }
 }
 
 // The same with diagonals beside the trains, also where trains are removed.

@@ -23,8 +23,6 @@ EncoderConfig read_config(const File& file, const std::string& path) {
   config.layers = file.int64_attribute(path, "layers");
   config.hidden = file.int64_attribute(path, "hidden");
   config.embedding_size = file.int64_attribute(path, "embedding_size");
-  if (file.string_attribute(path, "embedding_projection") == "tied")
-    config.embedding_projection = EmbeddingProjection::tied;
   config.heads = file.int64_attribute(path, "heads");
   config.ffn = file.int64_attribute(path, "ffn");
   config.vocabulary = file.int64_attribute(path, "vocabulary");
@@ -47,9 +45,9 @@ EncoderConfig read_config(const File& file, const std::string& path) {
   config.tensorized.ffn_down = read_train(file, path + "/ffn_down");
   config.tensorized.head = read_train(file, path + "/head");
   const std::string table = path + "/embedding";
-  config.tensorized.embedding =
-      TTMShape{file.int64_list_attribute(table, "row_modes"),
-               file.int64_list_attribute(table, "column_modes"), file.int64_list_attribute(table, "ranks")};
+  config.tensorized.embedding = TTMShape{
+      file.int64_list_attribute(table, "row_modes"), file.int64_list_attribute(table, "column_modes"),
+      file.int64_list_attribute(table, "ranks"), file.int64_attribute(table, "projection") != 0};
   return config;
 }
 

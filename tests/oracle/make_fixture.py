@@ -112,14 +112,9 @@ CASES = {
         "trains": DIAGONAL_TRAINS,
         "rates": RATES, "betas": (0.9, 0.99), "eps": 2e-2, "weight_decay": 0.3, "max_norm": 0.0,
     },
-    "dense_mlm_tied": {
-        **SMALL, "norm": "post", "head": "mlm", "norm_eps": 1e-2, "vocabulary": 23, "embedding_size": 5,
-        "embedding_projection": "tied",
-        "rates": RATES, "betas": (0.9, 0.99), "eps": 1e-2, "weight_decay": 0.3, "max_norm": 2.0,
-    },
-    "tensorized_mlm_tied": {
+    "tensorized_mlm_projected": {
         **UNEVEN, "norm": "post", "head": "mlm", "norm_eps": 1e-2, "vocabulary": 23,
-        "trains": {**NARROW_TRAINS, "head": TRAINS["head"]}, "embedding_size": 6, "embedding_projection": "tied",
+        "trains": {**TRAINS, "embedding": {**NARROW_TRAINS["embedding"], "projection": 1}},
         "rates": RATES, "betas": (0.9, 0.99), "eps": 2e-2, "weight_decay": 0.3, "max_norm": 0.0,
     },
 }
@@ -133,16 +128,8 @@ SLOPES = {
 }
 
 
-def token_columns(case):
-    return case.get("embedding_size", case["hidden"])
-
-
-def is_tied(case):
-    return case.get("embedding_projection") == "tied"
-
-
 def table_width(case):
-    return case["hidden"] if is_tied(case) else token_columns(case)
+    return case.get("embedding_size", case["hidden"])
 
 
 class Parameters:
@@ -204,9 +191,9 @@ def make_parameters(case, generator):
         modes = list(zip(table["row_modes"], table["column_modes"]))
         p.add_cores("embedding.tokens", modes, table["ranks"], 1.0)
     else:
-        p.add("embedding.tokens.weight", 0.8 * p.normal(case["vocabulary"], token_columns(case)), decays=True)
-    if is_tied(case):
-        p.add("embedding.tokens.projection", 0.6 * p.normal(token_columns(case), hidden), decays=True)
+        p.add("embedding.tokens.weight", 0.8 * p.normal(case["vocabulary"], columns), decays=True)
+    if table and table.get("projection"):
+        p.add("embedding.tokens.projection", 0.6 * p.normal(math.prod(table["column_modes"]), columns), decays=True)
     if case.get("positions", "learned") == "learned":
         p.add("embedding.positions", 0.6 * p.normal(case["max_positions"], columns), decays=True)
     p.add("embedding.types", 0.6 * p.normal(case["types"], columns), decays=True)
@@ -269,14 +256,16 @@ def weight(p, name, inputs, outputs):
 
 
 def token_rows(p, case):
+    """Without the projection behind a train."""
     if "embedding.tokens.weight" in p:
         return p["embedding.tokens.weight"]
-    return expand(p, "embedding.tokens").reshape(-1, token_columns(case))[: case["vocabulary"]]
+    table = case["trains"]["embedding"]
+    return expand(p, "embedding.tokens").reshape(-1, math.prod(table["column_modes"]))[: case["vocabulary"]]
 
 
 def token_table(p, case):
     rows = token_rows(p, case)
-    return rows @ p["embedding.tokens.projection"] if is_tied(case) else rows
+    return rows @ p["embedding.tokens.projection"] if "embedding.tokens.projection" in p else rows
 
 
 def norm(p, case, name, x):
@@ -520,11 +509,10 @@ def write_case(file, name, case, generator):
     keys = ("layers", "hidden", "heads", "ffn", "vocabulary", "max_positions", "types", "classes", "norm", "head",
             "norm_eps")
     others = {"positions": case.get("positions", "learned"), "rotary_theta": case.get("rotary_theta", 10000.0),
-              "embedding_size": case.get("embedding_size", 0),
-              "embedding_projection": case.get("embedding_projection", "untied")}
+              "embedding_size": case.get("embedding_size", 0)}
     write(group.create_group("config"), {**{key: case[key] for key in keys}, **others})
     for layer, shape in case.get("trains", {}).items():
-        write(group.create_group(f"config/{layer}"), {"diagonal": 0, **shape})
+        write(group.create_group(f"config/{layer}"), {"diagonal": 0, "projection": 0, **shape})
     optimizer = {"beta1": case["betas"][0], "beta2": case["betas"][1], "decay_cores": int(p.decay_cores)}
     optimizer.update({key: case[key] for key in ("eps", "weight_decay", "max_norm")})
     optimizer.update({f"rate_{role}": rate for role, rate in case["rates"].items()})

@@ -24,12 +24,12 @@ std::vector<Case> cases_of(std::string_view part) {
   std::vector<Case> cases;
   for (const Arithmetic& arithmetic : {exact, quick}) {
     for (const char* encoder : {"dense_mlm_post", "dense_classification_post", "dense_mlm_relative",
-                                "dense_classification_rotary", "dense_mlm_narrow", "dense_mlm_tied"})
+                                "dense_classification_rotary", "dense_mlm_narrow"})
       cases.push_back({encoder, arithmetic});
-    for (const char* encoder : {"tensorized_mlm_post", "tensorized_classification_post", "tensorized_mlm_pre",
-                                "tensorized_mlm_relative", "tensorized_mlm_rotary", "tensorized_mlm_narrow",
-                                "tensorized_mlm_diagonal", "tensorized_classification_narrow",
-                                "tensorized_mlm_tied"})
+    for (const char* encoder :
+         {"tensorized_mlm_post", "tensorized_classification_post", "tensorized_mlm_pre",
+          "tensorized_mlm_relative", "tensorized_mlm_rotary", "tensorized_mlm_narrow",
+          "tensorized_mlm_diagonal", "tensorized_classification_narrow", "tensorized_mlm_projected"})
       for (LookupKind lookup : {LookupKind::naive, LookupKind::unique, LookupKind::factors})
         for (PlanKind plan : {PlanKind::automatic, PlanKind::factors, PlanKind::dense, PlanKind::modewise})
           cases.push_back({encoder, arithmetic, lookup, plan});

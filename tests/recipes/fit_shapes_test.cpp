@@ -80,6 +80,18 @@ TEST(FitShapes, FollowsTheWidthOfNarrowTables) {
   }
 }
 
+// A projection leads to any larger width; the train's columns stay.
+TEST(FitShapes, KeepsTheColumnsBeforeAProjection) {
+  TensorizedConfig fitted = shapes();
+  fitted.embedding = TTMShape{{32, 40, 40}, {4, 4, 8}, {64, 64}, true};
+  const TTMShape before = *fitted.embedding;
+  fit_shapes(fitted, model_of(768, 3072), 50'265);
+  EXPECT_EQ(fitted.embedding, before);
+  fit_shapes(fitted, model_of(64, 256), 50'265);
+  EXPECT_EQ(fitted.embedding->columns(), 64);
+  EXPECT_FALSE(fitted.embedding->projection);
+}
+
 TEST(FitShapes, LeavesDenseWhatIsDense) {
   TensorizedConfig one;
   one.attention = TTShape{{24, 32}, {32, 24}, {24, 64, 24}};

@@ -138,6 +138,20 @@ TEST(RecipeFiles, NarrowTablesNeedOtherShapes) {
                    "tensorized.head.ranks=[16,32,8]"});
   EXPECT_EQ(narrow.table_width(), 128);
   EXPECT_NO_THROW(config_with({"tensorized.enabled=false"}));
+  const EncoderConfig projected = encoder_config(
+      delivered("quickstart.toml",
+                {"tensorized.embedding.column_modes=[4,4,8]", "tensorized.embedding.projection=true"}),
+      8192);
+  EXPECT_EQ(projected.table_width(), 256);
+  EXPECT_THAT(
+      [&] {
+        encoder_config(delivered("quickstart.toml", {"tensorized.embedding.column_modes=[4,8,8]",
+                                                     "tensorized.embedding.projection=true"}),
+                       8192);
+      },
+      testing::ThrowsMessage<UsageError>(
+          testing::HasSubstr("multiply to 256, and a projection leads from less than the width of 256 to it; "
+                             "choose smaller column modes")));
 }
 
 TEST(RecipeFiles, TheDenseBaselineHasNoTensorTrains) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <map>
 
 #include "checkpoints/model_state.h"
@@ -9,6 +10,7 @@
 #include "model/model.h"
 #include "recipes/encoder_config.h"
 #include "recipes/fit_shapes.h"
+#include "tensorized/decomposition/svd.h"
 #include "training/resume/checkpoint_recipe.h"
 #include "training/resume/checkpoint_tokenizer.h"
 
@@ -70,10 +72,34 @@ class Compaction {
 
   void compact_table(TTMShape shape) {
     const std::string name = EncoderConfig::embedding_layer;
-    const TTDecomposition train = decompose(name, table_as_tensor(matrix_of(name), config_.vocabulary, shape),
-                                            tensor_sizes(shape), shape.ranks);
+    std::vector<double> table = matrix_of(name);
+    const double norm = frobenius_norm(table);
+    if (shape.projection) table = project(table, shape.columns());
+    const double kept = frobenius_norm(table);
+    const TTDecomposition train =
+        decompose(name, table_as_tensor(table, config_.vocabulary, shape), tensor_sizes(shape), shape.ranks);
+    // What the projection lost is orthogonal to what the train lost.
+    if (shape.projection && norm > 0)
+      error_ = std::sqrt(std::max(0.0, norm * norm - kept * kept) + error_ * error_ * kept * kept) / norm;
     shape.ranks = train.ranks;
-    finish(name, shape.text(), config_.vocabulary * shape.columns());
+    finish(name, shape.text(), config_.vocabulary * config_.table_width());
+  }
+
+  // The table's rows in its most important directions, which become the projection.
+  std::vector<double> project(const std::vector<double>& table, std::int64_t columns) {
+    const std::int64_t rows = config_.vocabulary, width = config_.table_width();
+    std::vector<double> across(table.size());
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t j = 0; j < width; ++j) across[j * rows + i] = table[i * width + j];
+    projection_ = leading_directions(across, width, rows, columns);
+    if (config_.compute != DType::float64)
+      for (double& value : projection_) value = static_cast<float>(value);
+    std::vector<double> back(projection_.size());
+    for (std::int64_t k = 0; k < columns; ++k)
+      for (std::int64_t j = 0; j < width; ++j) back[j * columns + k] = projection_[k * width + j];
+    std::vector<double> narrow(rows * columns);
+    multiply(table, back, narrow, rows, columns, width);
+    return narrow;
   }
 
   const TTDecomposition& decompose(const std::string& name, std::vector<double> tensor,
@@ -103,6 +129,7 @@ class Compaction {
     CompactedLayer layer{
         .name = name, .shape = shape, .ranks = train.ranks, .before = before, .error = error_};
     for (const auto& core : train.cores) layer.after += std::ssize(core);
+    if (name == EncoderConfig::embedding_layer) layer.after += std::ssize(projection_);
     layer.missed = error_ > with_rounding(options_.error, config_.compute);
     layer.seconds = std::chrono::duration<double>(Clock::now() - start_).count();
     result_.recipe.tensorized.ranks[name] = train.ranks;
@@ -117,6 +144,8 @@ class Compaction {
       const ParameterInfo& info = store.info(id);
       if (info.role == ParameterRole::gate)
         write_tensor(store.value(id), std::vector<double>(info.shape.elements(), 1.0));
+      else if (info.name == EncoderConfig::embedding_layer + std::string(".projection"))
+        write_tensor(store.value(id), projection_);
       else if (info.name.ends_with(".diagonal"))  // the train has all of the matrix
         write_tensor(store.value(id), std::vector<double>(info.shape.elements(), 0.0));
       else if (const auto same = dense_->parameters().find(info.name))
@@ -145,6 +174,7 @@ class Compaction {
   EncoderConfig config_;
   std::optional<Model> dense_;
   std::map<std::string, TTDecomposition> trains_;
+  std::vector<double> projection_;  // behind the embedding's train, where the recipe has one
   DenseCompaction result_;
   int layers_ = 0;
   Clock::time_point start_;

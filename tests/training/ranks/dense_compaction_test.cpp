@@ -13,6 +13,7 @@
 #include "model/encoder_step.h"
 #include "model/model.h"
 #include "recipes/encoder_config.h"
+#include "tensorized/decomposition/svd.h"
 #include "tests/support/batches.h"
 #include "tests/support/harness.h"
 #include "tests/training/training_fixture.h"
@@ -214,6 +215,38 @@ TEST_F(DenseCompactionTest, EveryBudgetIsKept) {
     }
     EXPECT_LT(done.after, parameters) << "a larger error, but no smaller model";
     parameters = done.after;
+  }
+}
+
+// The error counts what the projection loses, too. With error 0 that is all: the directions behind the 12
+// most important ones.
+TEST_F(DenseCompactionTest, AProjectionKeepsTheMostImportantDirectionsOfTheTable) {
+  const CheckpointReader dense(trained_dense());
+  const std::vector<float> values = dense.read_values<float>("/model/embedding.tokens.weight");
+  const std::vector<double> table(values.begin(), values.end());
+  const std::vector<double> squares = squared_singular_values(table, std::ssize(table) / 24, 24);
+  double all = 0, lost = 0;
+  for (std::size_t i = 0; i < squares.size(); ++i) all += squares[i], lost += i < 12 ? 0 : squares[i];
+  for (const double error : {0.0, 0.2}) {
+    const fs::path path = folder() / fmt::format("projected-{}.h5", error);
+    const DenseCompaction done =
+        compact(trained_dense(), path, {.error = error},
+                {"tensorized.embedding.column_modes=[2,3,2]", "tensorized.embedding.projection=true"});
+    const CheckpointReader reader(path);
+    Model model(encoder_config(checkpoint_recipe(reader), 400), host_allocator(), false);
+    load_parameters(reader, model.parameters());
+    const double measured = relative_error(model.token_embedding().table(), table);
+    const CompactedLayer& layer = done.layers.front();
+    ASSERT_EQ(layer.name, "embedding.tokens");
+    EXPECT_LE(measured, layer.error + 1e-6);  // which counts padded rows, too
+    EXPECT_NEAR(layer.error, measured, error == 0 ? 1e-6 : 1e-3);
+    if (error == 0) {
+      EXPECT_NEAR(measured, std::sqrt(lost / all), 1e-6);
+    }
+    EXPECT_GE(measured, std::sqrt(lost / all) - 1e-6);
+    EXPECT_TRUE(layer.missed);
+    EXPECT_EQ(layer.before, std::ssize(table));
+    EXPECT_EQ(model.parameters().count(), done.after);
   }
 }
 
