@@ -1,7 +1,7 @@
 #include "tensorized/embedding/embedding.h"
 
 #include "tensorized/embedding/dense_embedding.h"
-#include "tensorized/embedding/factored_embedding.h"
+#include "tensorized/embedding/projected_embedding.h"
 #include "tensorized/embedding/ttm_embedding.h"
 
 namespace comera {
@@ -14,7 +14,7 @@ std::unique_ptr<Embedding> make_embedding(ParameterStore& store, const std::stri
   shape->validate(name, vocabulary, width);
   auto train = std::make_unique<TTMEmbedding>(store, name, vocabulary, *shape, deviation, lookup, decoder);
   if (!shape->projection) return train;
-  return std::make_unique<FactoredEmbedding>(store, name, std::move(train), shape->columns(), width);
+  return std::make_unique<ProjectedEmbedding>(store, name, std::move(train), shape->columns(), width);
 }
 
 }  // namespace comera

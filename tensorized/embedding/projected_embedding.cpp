@@ -1,4 +1,4 @@
-#include "tensorized/embedding/factored_embedding.h"
+#include "tensorized/embedding/projected_embedding.h"
 
 #include <cmath>
 
@@ -8,7 +8,7 @@
 
 namespace comera {
 
-FactoredEmbedding::FactoredEmbedding(ParameterStore& store, const std::string& name,
+ProjectedEmbedding::ProjectedEmbedding(ParameterStore& store, const std::string& name,
                                      std::unique_ptr<Embedding> rows, std::int64_t narrow, std::int64_t width)
     : store_(store),
       rows_(std::move(rows)),
@@ -22,7 +22,7 @@ FactoredEmbedding::FactoredEmbedding(ParameterStore& store, const std::string& n
                      .initializer = {Initializer::Kind::normal, 1 / std::sqrt(static_cast<double>(narrow))},
                      .matrix_rows = narrow})) {}
 
-Tensor FactoredEmbedding::narrow_rows(const Context& context, ArenaScope& scope, const LookupIds& ids,
+Tensor ProjectedEmbedding::narrow_rows(const Context& context, ArenaScope& scope, const LookupIds& ids,
                                       const Merged* merged) const {
   const Tensor of_ids = scope.tensor({ids.ids.elements(), narrow_}, store_.compute());
   ArenaScope inner(context.arena);
@@ -34,7 +34,7 @@ Tensor FactoredEmbedding::narrow_rows(const Context& context, ArenaScope& scope,
   return of_ids;
 }
 
-Embedding::Rows FactoredEmbedding::look_up(const Context& context, ArenaScope& scope, const LookupIds& ids,
+Embedding::Rows ProjectedEmbedding::look_up(const Context& context, ArenaScope& scope, const LookupIds& ids,
                                            const Merged* merged) const {
   const std::int64_t tokens = ids.ids.elements();
   const Tensor rows = scope.tensor({tokens, width_}, store_.dtype());
@@ -48,7 +48,7 @@ Embedding::Rows FactoredEmbedding::look_up(const Context& context, ArenaScope& s
   return {.rows = rows, .index = ids.rows};
 }
 
-Tensor FactoredEmbedding::narrowed(const Context& context, ArenaScope& scope, const Tensor& h) const {
+Tensor ProjectedEmbedding::narrowed(const Context& context, ArenaScope& scope, const Tensor& h) const {
   const Tensor narrow = scope.tensor({h.dim(0), narrow_}, h.dtype());
   run(context, MatrixProduct{.a = h,
                              .b = store_.product_value(projection_),
@@ -60,7 +60,7 @@ Tensor FactoredEmbedding::narrowed(const Context& context, ArenaScope& scope, co
   return narrow;
 }
 
-void FactoredEmbedding::add_gradient(const Context& context, const Tensor& narrow, const Tensor& wide) const {
+void ProjectedEmbedding::add_gradient(const Context& context, const Tensor& narrow, const Tensor& wide) const {
   run(context, MatrixProduct{.a = narrow,
                              .b = wide,
                              .c = store_.gradient(projection_),
@@ -71,7 +71,7 @@ void FactoredEmbedding::add_gradient(const Context& context, const Tensor& narro
                              .accumulate = true});
 }
 
-void FactoredEmbedding::backward(const Context& context, const LookupIds& ids, const Tensor& dy,
+void ProjectedEmbedding::backward(const Context& context, const LookupIds& ids, const Tensor& dy,
                                  const Merged* merged) const {
   ArenaScope scope(context.arena);
   {
@@ -81,7 +81,7 @@ void FactoredEmbedding::backward(const Context& context, const LookupIds& ids, c
   rows_->backward(context, ids, narrowed(context, scope, dy), merged);
 }
 
-void FactoredEmbedding::cross_entropy(const Context& context, const Decoder& decoder) const {
+void ProjectedEmbedding::cross_entropy(const Context& context, const Decoder& decoder) const {
   ArenaScope scope(context.arena);
   Decoder narrow = decoder;
   narrow.h = narrowed(context, scope, decoder.h);
@@ -97,17 +97,17 @@ void FactoredEmbedding::cross_entropy(const Context& context, const Decoder& dec
                              .k = narrow_});
 }
 
-void FactoredEmbedding::decode(const Context& context, const Tensor& h, const Tensor& y,
+void ProjectedEmbedding::decode(const Context& context, const Tensor& h, const Tensor& y,
                                const Merged* merged) const {
   ArenaScope scope(context.arena);
   rows_->decode(context, narrowed(context, scope, h), y, merged);
 }
 
-std::string FactoredEmbedding::shape_text() const {
+std::string ProjectedEmbedding::shape_text() const {
   return fmt::format("{}, times dense {} x {}", rows_->shape_text(), narrow_, width_);
 }
 
-std::vector<double> FactoredEmbedding::table() const {
+std::vector<double> ProjectedEmbedding::table() const {
   const std::vector<double> rows = rows_->table(),
                             projection = read_tensor(store_.value(projection_), store_.allocator());
   const std::size_t count = rows.size() / static_cast<std::size_t>(narrow_);

@@ -9,11 +9,11 @@ namespace comera {
 // table = L R: the rows L (rows, narrow) of another embedding, and a dense matrix R (narrow, width). Lookups
 // and a tied decoder share both, so that the decoder costs narrow instead of width multiplications a logit:
 // h tableᵀ = (h Rᵀ) Lᵀ.
-class FactoredEmbedding final : public Embedding {
+class ProjectedEmbedding final : public Embedding {
  public:
   // The parameter R is called `name`.projection. Its entries begin with a variance of 1 / narrow: rows of the
   // table then have the deviation of those of L.
-  FactoredEmbedding(ParameterStore& store, const std::string& name, std::unique_ptr<Embedding> rows,
+  ProjectedEmbedding(ParameterStore& store, const std::string& name, std::unique_ptr<Embedding> rows,
                     std::int64_t narrow, std::int64_t width);
 
   Merged merge(const Context& context, bool decodes, bool gradients) const override {
