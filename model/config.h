@@ -103,6 +103,10 @@ struct EncoderConfig : EncoderArchitecture {
   // For a head on a sequence's vector: its logits per sequence, or 1 score.
   std::int64_t sequence_outputs() const { return head == HeadKind::classification ? classes : 1; }
 
+  // Columns of the embedding's tensor-train matrix, or of the table if it is dense.
+  std::int64_t token_columns() const {
+    return tensorized.embedding ? tensorized.embedding->columns() : table_width();
+  }
   std::int64_t classifier_inputs() const { return pairs == PairEncoding::separate ? 4 * hidden : hidden; }
 
   // The representation of a layer's weights, where `kind` is its member of TensorizedConfig.

@@ -16,7 +16,7 @@ std::vector<Train> trains_of(const EncoderConfig& config) {
   if (const auto shape = config.tensorized.embedding_shape()) {
     Train train{.name = EncoderConfig::embedding_layer,
                 .ranks = shape->ranks,
-                .dense = config.vocabulary * config.table_width(),
+                .dense = config.vocabulary * config.token_columns(),
                 .stays = true};
     for (int k = 0; k < shape->order(); ++k)
       train.modes.push_back(shape->row_modes[k] * shape->column_modes[k]);

@@ -9,8 +9,10 @@ namespace comera {
 
 void check_narrow_shapes(const EncoderConfig& config) {
   const TensorizedConfig& shapes = config.tensorized;
-  const bool table = shapes.embedding && !shapes.embedding->projection &&
-                     shapes.embedding->columns() != config.table_width(),
+  const std::int64_t width = config.table_width();
+  const bool table =
+                 shapes.embedding && (shapes.embedding->projection ? shapes.embedding->columns() >= width
+                                                                   : shapes.embedding->columns() != width),
              head = shapes.head && shapes.head->output_size() != config.head_outputs();
   if (!config.has_narrow_tables() || config.embedding_size > config.hidden || (!table && !head)) return;
   TensorizedConfig fitted = shapes;

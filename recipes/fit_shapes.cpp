@@ -93,8 +93,9 @@ void fit_table(std::optional<TTMShape>& table, std::int64_t width, std::int64_t 
   const std::string before = table->text();
   if (!rows_fit) table->row_modes = rows_for(vocabulary, table->row_modes.size());
   if (!columns_fit) {
-    table->column_modes = modes_for("embedding.column_modes", width, table->column_modes.size());
-    table->projection = false;
+    table->projection = table->projection && width % 2 == 0;
+    table->column_modes = modes_for("embedding.column_modes", table->projection ? width / 2 : width,
+                                    table->column_modes.size());
   }
   Modes sizes;
   for (std::size_t k = 0; k < table->row_modes.size(); ++k)

@@ -47,10 +47,9 @@ void set_size(Recipe& recipe, const ModelSize& size, std::int64_t vocabulary) {
   set(trains.head, square);
   set(trains.ffn_up, {{small, large}, {2 * large, 2 * small}, {small, size.rank, 2 * small}});
   set(trains.ffn_down, {{2 * small, 2 * large}, {large, small}, {2 * small, size.rank, small}});
-  // A projection leads from half of the width.
-  const bool projection = trains.embedding && trains.embedding->projection && size.hidden % 128 == 0;
+  const bool projection = trains.embedding && trains.embedding->projection;  // from half of the width
   const std::vector<std::int64_t> rows = row_modes(vocabulary),
-                                  columns = {size.hidden / (projection ? 128 : 64), 8, 8};
+                                  columns = {size.hidden / 64, 8, projection ? 4 : 8};
   const auto bond = [&](std::size_t k) {
     std::int64_t left = 1, right = 1;
     for (std::size_t i = 0; i < rows.size(); ++i) (i < k ? left : right) *= rows[i] * columns[i];

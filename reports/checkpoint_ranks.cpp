@@ -25,7 +25,7 @@ std::string modes_of(const std::string& text) {
 
 std::vector<ReportedLayer> layers_of(const EncoderConfig& config) {
   std::vector<ReportedLayer> layers;
-  ReportedLayer embedding{EncoderConfig::embedding_layer, config.vocabulary * config.table_width()};
+  ReportedLayer embedding{EncoderConfig::embedding_layer, config.vocabulary * config.token_columns()};
   if (const auto shape = config.tensorized.embedding_shape()) {
     embedding.modes = modes_of(shape->text());
     for (int k = 0; k < shape->order(); ++k)

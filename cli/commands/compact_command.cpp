@@ -62,7 +62,7 @@ void print_row(const CompactedLayer& layer, double allowed) {
   flush_output();
 }
 
-void print_totals(const DenseCompaction& done) {
+void print_totals(const DenseCompaction& done, double allowed) {
   std::int64_t before = 0, after = 0;
   double seconds = 0;
   std::vector<std::string> missed;
@@ -70,7 +70,7 @@ void print_totals(const DenseCompaction& done) {
     before += layer.before;
     after += layer.after;
     seconds += layer.seconds;
-    if (layer.missed) missed.push_back(layer.name);
+    if (layer.missed && layer.lost <= allowed) missed.push_back(layer.name);
   }
   const DType dtype = master_of(done.recipe.precision.activations());
   print_out("\n");
@@ -82,6 +82,10 @@ void print_totals(const DenseCompaction& done) {
     print_out("! the rank limits kept {} of {} layers above the allowed error: {}{}\n", missed.size(),
               done.layers.size(), fmt::join(first, ", "), missed.size() > 3 ? ", …" : "");
   }
+  for (const CompactedLayer& layer : done.layers)
+    if (layer.missed && layer.lost > allowed)
+      print_out("! the projection behind {} alone loses {:.4f}; more column modes lose less\n", layer.name,
+                layer.lost);
   if (done.after > done.before)
     print_out("the tensor trains are larger than the matrices; raise --error, or limit the ranks\n");
 }
@@ -108,7 +112,7 @@ void compact_from_dense(const CompactOptions& options) {
     print_row(layer, options.compaction.error);
   };
   const DenseCompaction done = compact_dense(dense, recipe, compaction, output);
-  print_totals(done);
+  print_totals(done, options.compaction.error);
   print_out(
       "saved {} without optimizer state, which belongs to the dense parameters; start a new run from it "
       "(--from)\n",

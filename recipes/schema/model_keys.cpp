@@ -107,8 +107,8 @@ const std::vector<Key<TTMShape>>& keys_of() {
       required(value("ranks", &S::ranks, ranks(), "one per bond: one fewer than there are row modes")),
       value(
           "projection", &S::projection,
-          "the table is the tensor train times a dense matrix from its columns to the width: a decoder then "
-          "multiplies by as few columns as the train has"),
+          "the table is the tensor train times a dense matrix from its columns to the width, for lookups and "
+          "decoder: a decoder then multiplies by as few columns as the train has"),
   };
   return keys;
 }

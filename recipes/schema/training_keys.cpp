@@ -24,11 +24,12 @@ const std::vector<Key<OptimSection>>& keys_of() {
   using S = OptimSection;
   using Base = OptimizerOptions;
   static const std::vector<Key<S>> keys = {
-      inherited<S>(value(
-          "name", &Base::kind,
-          "`adamw`; `muon`: orthogonalised updates of linear layers' cores and dense matrices, AdamW for "
-          "the rest; `lamb`: AdamW's updates, scaled for each matrix and core by its norm; `galore`: "
-          "Adam's moments of dense linear layers in a subspace, AdamW for the rest")),
+      inherited<S>(
+          value("name", &Base::kind,
+                "`adamw`; `muon`: orthogonalised updates of linear layers' cores and dense matrices (the "
+                "embedding's projection too), AdamW for "
+                "the rest; `lamb`: AdamW's updates, scaled for each matrix and core by its norm; `galore`: "
+                "Adam's moments of dense linear layers in a subspace, AdamW for the rest")),
       inherited<S>(value("beta1", &Base::beta1, from_to_below(0, 1),
                          "AdamW, LAMB, GaLore: decay of the first moment")),
       inherited<S>(value("beta2", &Base::beta2, from_to_below(0, 1),

@@ -118,8 +118,8 @@ std::int64_t TTMShape::gates() const {
 std::int64_t TTMShape::right_rows() const { return product(row_modes, left_cores(), row_modes.size()); }
 
 std::string TTMShape::text() const {
-  return fmt::format("[{}] x [{}] ranks {}", fmt::join(row_modes, ","), fmt::join(column_modes, ","),
-                     fmt::join(ranks, ","));
+  return fmt::format("[{}] x [{}] ranks {}{}", fmt::join(row_modes, ","), fmt::join(column_modes, ","),
+                     fmt::join(ranks, ","), projection ? ", projected" : "");
 }
 
 void TTMShape::validate(const std::string& layer, std::int64_t vocabulary, std::int64_t width) const {

@@ -36,12 +36,12 @@ class Embedding {
   };
   // A tied decoder's arguments: cross-entropy of h tableᵀ + bias (kernels/ops/elementwise/cross_entropy.h).
   struct Decoder {
-    Tensor h;            // (P, width)
+    Tensor h;            // (P, width), finite at and beyond the count, too
     Tensor targets;      // int32 (P)
     Tensor count;        // int32 (1): how many of the P are real
     Tensor bias, dbias;  // (rows of the table)
     bool gradient = false;
-    Tensor dh;                       // out (P, width); with gradient
+    Tensor dh;                       // out (P, width), 0 at and beyond the count; with gradient
     Tensor results;                  // StepResults
     const Merged* merged = nullptr;  // null: computed for this call alone
   };
@@ -56,7 +56,7 @@ class Embedding {
   virtual Rows look_up(const Context& context, ArenaScope& scope, const LookupIds& ids,
                        const Merged* merged = nullptr) const = 0;
   // Adds the gradient of the rows and the gradients that `merged` has gathered. dy (T, width): row t belongs
-  // to id t.
+  // to id t. Its rows at and beyond the count are not used, but must be finite.
   virtual void backward(const Context& context, const LookupIds& ids, const Tensor& dy,
                         const Merged* merged = nullptr) const = 0;
   // Adds to results and, with gradient, to the table's gradient.

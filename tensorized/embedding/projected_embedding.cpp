@@ -3,13 +3,18 @@
 #include <cmath>
 
 #include "kernels/ops/elementwise/gather.h"
+#include "kernels/ops/elementwise/layout.h"
 #include "kernels/ops/products/matrix_product.h"
-#include "tensorized/linear/in_type.h"
 
 namespace comera {
 
+namespace {
+constexpr const char* stays_as_activations = "the embedding's projection has the type of activations";
+}
+
 ProjectedEmbedding::ProjectedEmbedding(ParameterStore& store, const std::string& name,
-                                     std::unique_ptr<Embedding> rows, std::int64_t narrow, std::int64_t width)
+                                       std::unique_ptr<Embedding> rows, std::int64_t narrow,
+                                       std::int64_t width)
     : store_(store),
       rows_(std::move(rows)),
       narrow_(narrow),
@@ -23,7 +28,7 @@ ProjectedEmbedding::ProjectedEmbedding(ParameterStore& store, const std::string&
                      .matrix_rows = narrow})) {}
 
 Tensor ProjectedEmbedding::narrow_rows(const Context& context, ArenaScope& scope, const LookupIds& ids,
-                                      const Merged* merged) const {
+                                       const Merged* merged) const {
   const Tensor of_ids = scope.tensor({ids.ids.elements(), narrow_}, store_.compute());
   ArenaScope inner(context.arena);
   const Rows found = rows_->look_up(context, inner, ids, merged);
@@ -35,11 +40,13 @@ Tensor ProjectedEmbedding::narrow_rows(const Context& context, ArenaScope& scope
 }
 
 Embedding::Rows ProjectedEmbedding::look_up(const Context& context, ArenaScope& scope, const LookupIds& ids,
-                                           const Merged* merged) const {
+                                            const Merged* merged) const {
   const std::int64_t tokens = ids.ids.elements();
   const Tensor rows = scope.tensor({tokens, width_}, store_.dtype());
   ArenaScope inner(context.arena);
-  run(context, MatrixProduct{.a = narrow_rows(context, inner, ids, merged),
+  const Tensor narrow = narrow_rows(context, inner, ids, merged);
+  const ProductPlace place(context.products, "", stays_as_activations);
+  run(context, MatrixProduct{.a = narrow,
                              .b = store_.product_value(projection_),
                              .c = rows,
                              .m = tokens,
@@ -60,7 +67,8 @@ Tensor ProjectedEmbedding::narrowed(const Context& context, ArenaScope& scope, c
   return narrow;
 }
 
-void ProjectedEmbedding::add_gradient(const Context& context, const Tensor& narrow, const Tensor& wide) const {
+void ProjectedEmbedding::add_gradient(const Context& context, const Tensor& narrow,
+                                      const Tensor& wide) const {
   run(context, MatrixProduct{.a = narrow,
                              .b = wide,
                              .c = store_.gradient(projection_),
@@ -72,13 +80,20 @@ void ProjectedEmbedding::add_gradient(const Context& context, const Tensor& narr
 }
 
 void ProjectedEmbedding::backward(const Context& context, const LookupIds& ids, const Tensor& dy,
-                                 const Merged* merged) const {
+                                  const Merged* merged) const {
   ArenaScope scope(context.arena);
   {
     ArenaScope inner(context.arena);
-    add_gradient(context, narrow_rows(context, inner, ids, merged), dy);
+    const Tensor narrow = narrow_rows(context, inner, ids, merged);
+    const ProductPlace place(context.products, "", stays_as_activations);
+    add_gradient(context, narrow, dy);
   }
-  rows_->backward(context, ids, narrowed(context, scope, dy), merged);
+  Tensor narrow_dy;
+  {
+    const ProductPlace place(context.products, "", stays_as_activations);
+    narrow_dy = narrowed(context, scope, dy);
+  }
+  rows_->backward(context, ids, narrow_dy, merged);
 }
 
 void ProjectedEmbedding::cross_entropy(const Context& context, const Decoder& decoder) const {
@@ -98,13 +113,13 @@ void ProjectedEmbedding::cross_entropy(const Context& context, const Decoder& de
 }
 
 void ProjectedEmbedding::decode(const Context& context, const Tensor& h, const Tensor& y,
-                               const Merged* merged) const {
+                                const Merged* merged) const {
   ArenaScope scope(context.arena);
   rows_->decode(context, narrowed(context, scope, h), y, merged);
 }
 
 std::string ProjectedEmbedding::shape_text() const {
-  return fmt::format("{}, times dense {} x {}", rows_->shape_text(), narrow_, width_);
+  return fmt::format("{} to {}", rows_->shape_text(), width_);
 }
 
 std::vector<double> ProjectedEmbedding::table() const {

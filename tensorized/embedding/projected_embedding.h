@@ -14,7 +14,7 @@ class ProjectedEmbedding final : public Embedding {
   // The parameter R is called `name`.projection. Its entries begin with a variance of 1 / narrow: rows of the
   // table then have the deviation of those of L.
   ProjectedEmbedding(ParameterStore& store, const std::string& name, std::unique_ptr<Embedding> rows,
-                    std::int64_t narrow, std::int64_t width);
+                     std::int64_t narrow, std::int64_t width);
 
   Merged merge(const Context& context, bool decodes, bool gradients) const override {
     return rows_->merge(context, decodes, gradients);

@@ -61,6 +61,7 @@ void expect_losses_of_the_cpu(const TestDevice& device) {
   }
   variants.push_back({removed_config()});
   variants.push_back({small_config(true), {.kind = OptimizerKind::muon}});
+  variants.push_back({projected_config(), {.kind = OptimizerKind::muon}});
   variants.push_back({small_config(true), {.kind = OptimizerKind::lamb}});
   const GaloreOptions galore{.rank = 3, .update_proj_gap = 3, .proj_type = GaloreProjection::full};
   variants.push_back({small_config(false), {.kind = OptimizerKind::galore, .galore = galore}});

@@ -74,6 +74,14 @@ TEST(Logits, GiveTheLoss) {
     }
 }
 
+// The same with a projection behind the embedding's train.
+TEST(Logits, OfAProjectedTableGiveTheLoss) {
+  EncoderConfig config = projected_config();
+  expect_equal(judge(config, reference_backend()), 1e-12);
+  config.compute = DType::float32;
+  expect_equal(judge(config, cpu_backend()), 1e-5);
+}
+
 // A table that is rebuilt in several pieces, the last of which is not whole.
 TEST(Logits, OfALargeVocabulary) {
   EncoderConfig config = small_config(true);

@@ -198,5 +198,16 @@ TEST(MuonUpdate, IsOfHiddenMatrices) {
   }
 }
 
+// The projection behind the embedding's train is a hidden matrix too, and no part of the embedding's rate.
+TEST(MuonUpdate, IsOfTheEmbeddingsProjection) {
+  const Model model(projected_config(), host_allocator(), true);
+  const ParameterStore& store = model.parameters();
+  const ParameterInfo& info = store.info(*store.find("embedding.tokens.projection"));
+  EXPECT_EQ(info.matrix_rows, info.shape[0]);
+  EXPECT_TRUE(info.decays);
+  EXPECT_EQ(group_of(info, {.kind = OptimizerKind::muon}), RateGroup::core);
+  EXPECT_EQ(group_of(info, {.kind = OptimizerKind::adamw}), RateGroup::other);
+}
+
 }  // namespace
 }  // namespace comera::test

@@ -25,6 +25,8 @@ CLASSES = {"AutoConfig": "Config", "AutoModel": "Model", "AutoModelForMaskedLM":
 TRAINS = {"embedding.tokens": {"row_modes": [4, 5], "column_modes": [4, 4], "ranks": [6]},
           "encoder.0.ffn.up": {"input_modes": [4, 4], "output_modes": [4, 6], "ranks": [4, 8, 6]},
           "encoder.1.ffn.up": {"input_modes": [4, 4], "output_modes": [4, 6], "ranks": [0, 0, 0]}}
+PROJECTED = {**TRAINS, "embedding.tokens": {"row_modes": [4, 5], "column_modes": [4, 2], "ranks": [6],
+                                            "projection": True}}
 TRUSTED = {"trust_remote_code": True}
 
 
@@ -35,7 +37,7 @@ def make(folder, positions, norm, trains):
         model_type="comera", architectures=["ComeraForMaskedLM"], vocab_size=20, hidden_size=16, num_hidden_layers=2,
         num_attention_heads=2, intermediate_size=24, max_position_embeddings=32, type_vocab_size=2,
         initializer_range=0.5, pad_token_id=0, positions=positions, norm=norm, pooling="first", pairs="joint",
-        slopes=[[0.5, 0.25], [0.125, 0.0625]], tensor_trains=TRAINS if trains else {}, matrices="outputs_inputs",
+        slopes=[[0.5, 0.25], [0.125, 0.0625]], tensor_trains=trains, matrices="outputs_inputs",
         auto_map={auto: "modeling_comera.Comera" + name for auto, name in CLASSES.items()})))
     torch.manual_seed(0)
     AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(folder, **TRUSTED), **TRUSTED).save_pretrained(folder)
@@ -140,7 +142,7 @@ def check_accumulation(folder):
 def main():
     transformers.logging.set_verbosity_error()
     work = pathlib.Path(tempfile.mkdtemp())
-    kinds = itertools.product(("learned", "rotary", "relative"), ("post", "pre"), (False, True))
+    kinds = itertools.product(("learned", "rotary", "relative"), ("post", "pre"), ({}, TRAINS, PROJECTED))
     for number, (positions, norm, trains) in enumerate(kinds):
         folder = work / str(number)
         make(folder, positions, norm, trains)

@@ -88,8 +88,8 @@ TEST(FitShapes, KeepsTheColumnsBeforeAProjection) {
   fit_shapes(fitted, model_of(768, 3072), 50'265);
   EXPECT_EQ(fitted.embedding, before);
   fit_shapes(fitted, model_of(64, 256), 50'265);
-  EXPECT_EQ(fitted.embedding->columns(), 64);
-  EXPECT_FALSE(fitted.embedding->projection);
+  EXPECT_EQ(fitted.embedding->columns(), 32);
+  EXPECT_TRUE(fitted.embedding->projection);
 }
 
 TEST(FitShapes, LeavesDenseWhatIsDense) {

@@ -39,6 +39,11 @@ TEST(ModelSize, OfEveryWidthCanBeMade) {
         EXPECT_GE(config.tensorized.embedding->rows(), vocabulary);
         EXPECT_EQ(config.tensorized.attention->middle_rank(), rank);
         EXPECT_EQ(parse_recipe(to_toml(recipe), "again.toml"), recipe);
+        Recipe projected = recipe;
+        projected.tensorized.embedding->projection = true;
+        set_size(projected, {.layers = 2, .hidden = hidden, .rank = rank}, vocabulary);
+        EXPECT_TRUE(projected.tensorized.embedding->projection);
+        EXPECT_EQ(encoder_config(projected).tensorized.embedding->columns(), hidden / 2);
       }
 }
 

@@ -32,6 +32,7 @@ std::vector<Case> cases() {
       {{{3, 4, 2}, {2, 1, 3}, {4, 5}}, 24},           // no padding, a mode of 1
       {{{2, 3, 2, 3}, {2, 2, 1, 2}, {4, 6, 5}}, 33},  // order 4
       {{{2, 3, 2, 3}, {2, 2, 1, 2}, {1, 1, 1}}, 33},
+      {{{3, 4, 2}, {2, 1, 2}, {4, 5}, true}, 23},  // and a projection
   };
   std::vector<Case> list;
   for (const auto& [shape, vocabulary] : shapes)
@@ -41,17 +42,31 @@ std::vector<Case> cases() {
   return list;
 }
 
+// Of the table.
+std::int64_t width_of(const TTMShape& shape) { return shape.columns() + (shape.projection ? 3 : 0); }
+
 class TTMEmbeddingAgainstDense : public testing::TestWithParam<Case> {
  protected:
   TTMEmbeddingAgainstDense() : harness_(reference_backend()) {
     const Case& c = GetParam();
     embedding_ =
-        make_embedding(store_, "tokens", c.vocabulary, c.shape.columns(), 1, c.shape, c.lookup, c.decoder);
+        make_embedding(store_, "tokens", c.vocabulary, width_of(c.shape), 1, c.shape, c.lookup, c.decoder);
     store_.allocate(host_allocator(), DType::float64, true);
     store_.initialize(3);
     disturb_gates(store_);
     batch_ = random_batch({5, 1, 9, 4}, c.vocabulary, embedding_->right_rows());
     table_ = by_definition(store_, "tokens", c.shape);
+    if (c.shape.projection) table_ = projected(table_, c.shape.columns(), width_of(c.shape));
+  }
+
+  std::vector<double> projected(const std::vector<double>& rows, std::int64_t columns,
+                                std::int64_t width) const {
+    const std::vector<double> projection = read_tensor(store_.value(*store_.find("tokens.projection")));
+    std::vector<double> table(rows.size() / columns * width, 0);
+    for (std::size_t i = 0; i < table.size(); ++i)
+      for (std::int64_t k = 0; k < columns; ++k)
+        table[i] += rows[i / width * columns + k] * projection[k * width + i % width];
+    return table;
   }
 
   ParameterStore store_;
@@ -62,7 +77,7 @@ class TTMEmbeddingAgainstDense : public testing::TestWithParam<Case> {
 };
 
 TEST_P(TTMEmbeddingAgainstDense, LookupAndGradient) {
-  const std::int64_t width = GetParam().shape.columns(), tokens = batch_.capacity.tokens;
+  const std::int64_t width = width_of(GetParam().shape), tokens = batch_.capacity.tokens;
   const Tensor positions = harness_.random({16, width}, DType::float64),
                types = harness_.random({2, width}, DType::float64);
   const Tensor y = harness_.tensor({tokens, width}, DType::float64);
@@ -104,7 +119,7 @@ TEST_P(TTMEmbeddingAgainstDense, LookupAndGradient) {
 
 TEST_P(TTMEmbeddingAgainstDense, TiedDecoder) {
   const Case& c = GetParam();
-  const std::int64_t width = c.shape.columns(), rows = batch_.capacity.masked;
+  const std::int64_t width = width_of(c.shape), rows = batch_.capacity.masked;
   const Tensor h = harness_.random({rows, width}, DType::float64),
                bias = harness_.random({c.vocabulary}, DType::float64);
   const Tensor dh = harness_.random({rows, width}, DType::float64);  // written, beyond the real rows too
@@ -152,7 +167,7 @@ TEST_P(TTMEmbeddingAgainstDense, TiedDecoder) {
 // What a pass merges once for its lookup, its decoder and the gradients of both gives what each gives by
 // itself.
 TEST_P(TTMEmbeddingAgainstDense, IsMergedOnceForAPass) {
-  const std::int64_t width = GetParam().shape.columns(), masked = batch_.capacity.masked;
+  const std::int64_t width = width_of(GetParam().shape), masked = batch_.capacity.masked;
   const Context& context = harness_.context();
   const Tensor h = harness_.random({masked, width}, DType::float64),
                dh = harness_.tensor({masked, width}, DType::float64),

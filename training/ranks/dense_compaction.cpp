@@ -27,6 +27,13 @@ void round_to(DType dtype, std::vector<std::vector<double>>& cores) {
     for (double& value : core) value = static_cast<float>(value);
 }
 
+std::vector<double> transposed(const std::vector<double>& matrix, std::int64_t rows, std::int64_t columns) {
+  std::vector<double> across(matrix.size());
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < columns; ++j) across[j * rows + i] = matrix[i * columns + j];
+  return across;
+}
+
 // Rounding may increase the error a little, and is the whole error if 0 is allowed.
 double with_rounding(double error, DType dtype) { return error + (dtype == DType::float64 ? 1e-12 : 2e-6); }
 
@@ -64,50 +71,72 @@ class Compaction {
     return read_tensor(store.value(*weight));
   }
 
+  void begin(const std::string& name) {
+    if (options_.begins) options_.begins(name, static_cast<int>(result_.layers.size()) + 1, layers_);
+    start_ = Clock::now();
+  }
+
   void compact_linear(const std::string& name, TTShape shape) {
-    const TTDecomposition train = decompose(name, matrix_of(name), tensor_sizes(shape), shape.ranks);
+    begin(name);
+    const TTDecomposition train =
+        decompose(name, matrix_of(name), tensor_sizes(shape), shape.ranks, options_.error);
     shape.ranks = train.ranks;
     finish(name, shape.text(), shape.input_size() * shape.output_size());
   }
 
   void compact_table(TTMShape shape) {
     const std::string name = EncoderConfig::embedding_layer;
+    begin(name);
     std::vector<double> table = matrix_of(name);
-    const double norm = frobenius_norm(table);
-    if (shape.projection) table = project(table, shape.columns());
-    const double kept = frobenius_norm(table);
-    const TTDecomposition train =
-        decompose(name, table_as_tensor(table, config_.vocabulary, shape), tensor_sizes(shape), shape.ranks);
-    // What the projection lost is orthogonal to what the train lost.
-    if (shape.projection && norm > 0)
-      error_ = std::sqrt(std::max(0.0, norm * norm - kept * kept) + error_ * error_ * kept * kept) / norm;
+    double allowed = options_.error, kept = 1;
+    if (shape.projection) {
+      const std::vector<double> narrow = project(table, shape.columns());
+      lost_ = lost_by_projection(table, narrow, shape.columns());
+      kept = std::sqrt(std::max(0.0, 1 - lost_ * lost_));
+      // What the train may lose of what is left. If the projection alone loses too much, the train does not
+      // add to it more than its own share.
+      if (lost_ < allowed && kept > 0) allowed = std::sqrt(allowed * allowed - lost_ * lost_) / kept;
+      table = narrow;
+    }
+    const TTDecomposition train = decompose(name, table_as_tensor(table, config_.vocabulary, shape),
+                                            tensor_sizes(shape), shape.ranks, allowed);
+    // The two errors are orthogonal.
+    error_ = std::hypot(lost_, error_ * kept);
     shape.ranks = train.ranks;
     finish(name, shape.text(), config_.vocabulary * config_.table_width());
+    lost_ = 0;
   }
 
-  // The table's rows in its most important directions, which become the projection.
+  // The table's rows (vocabulary x columns) in its most important directions, which become the projection.
   std::vector<double> project(const std::vector<double>& table, std::int64_t columns) {
     const std::int64_t rows = config_.vocabulary, width = config_.table_width();
-    std::vector<double> across(table.size());
-    for (std::int64_t i = 0; i < rows; ++i)
-      for (std::int64_t j = 0; j < width; ++j) across[j * rows + i] = table[i * width + j];
-    projection_ = leading_directions(across, width, rows, columns);
+    if (columns > rows)
+      throw UsageError(
+          fmt::format("tensorized.embedding: a table of {} rows has no {} directions to project on; choose "
+                      "smaller column modes",
+                      rows, columns));
+    projection_ = leading_directions(transposed(table, rows, width), width, rows, columns);
     if (config_.compute != DType::float64)
       for (double& value : projection_) value = static_cast<float>(value);
-    std::vector<double> back(projection_.size());
-    for (std::int64_t k = 0; k < columns; ++k)
-      for (std::int64_t j = 0; j < width; ++j) back[j * columns + k] = projection_[k * width + j];
     std::vector<double> narrow(rows * columns);
-    multiply(table, back, narrow, rows, columns, width);
+    multiply(table, transposed(projection_, columns, width), narrow, rows, columns, width);
     return narrow;
+  }
+
+  // |table - narrow projection| / |table|.
+  double lost_by_projection(const std::vector<double>& table, const std::vector<double>& narrow,
+                            std::int64_t columns) const {
+    std::vector<double> difference(table.size());
+    multiply(narrow, projection_, difference, config_.vocabulary, config_.table_width(), columns);
+    for (std::size_t i = 0; i < table.size(); ++i) difference[i] = table[i] - difference[i];
+    const double norm = frobenius_norm(table);
+    return norm > 0 ? frobenius_norm(difference) / norm : 0;
   }
 
   const TTDecomposition& decompose(const std::string& name, std::vector<double> tensor,
                                    const std::vector<std::int64_t>& sizes,
-                                   const std::vector<std::int64_t>& recipe_ranks) {
-    if (options_.begins) options_.begins(name, static_cast<int>(result_.layers.size()) + 1, layers_);
-    start_ = Clock::now();
-    TTSVDOptions options{.error = options_.error, .max_ranks = {}, .shares = options_.shares};
+                                   const std::vector<std::int64_t>& recipe_ranks, double error) {
+    TTSVDOptions options{.error = error, .max_ranks = {}, .shares = options_.shares};
     if (options_.recipe_ranks) options.max_ranks = recipe_ranks;
     if (options_.max_rank > 0) {
       options.max_ranks.resize(sizes.size() - 1, options_.max_rank);
@@ -127,7 +156,7 @@ class Compaction {
   void finish(const std::string& name, const std::string& shape, std::int64_t before) {
     const TTDecomposition& train = trains_[name];
     CompactedLayer layer{
-        .name = name, .shape = shape, .ranks = train.ranks, .before = before, .error = error_};
+        .name = name, .shape = shape, .ranks = train.ranks, .before = before, .error = error_, .lost = lost_};
     for (const auto& core : train.cores) layer.after += std::ssize(core);
     if (name == EncoderConfig::embedding_layer) layer.after += std::ssize(projection_);
     layer.missed = error_ > with_rounding(options_.error, config_.compute);
@@ -178,7 +207,7 @@ class Compaction {
   DenseCompaction result_;
   int layers_ = 0;
   Clock::time_point start_;
-  double error_ = 0;
+  double error_ = 0, lost_ = 0;
 };
 
 }  // namespace

@@ -16,9 +16,10 @@ struct CompactedLayer {
   std::string name = {};
   std::string shape = {};  // modes and ranks
   std::vector<std::int64_t> ranks = {};
-  std::int64_t before = 0, after = 0;  // parameters of its matrix, and of its cores
-  double error = 0;                    // the error reached, measured on the stored cores
-  bool missed = false;                 // a cap kept the error above the allowed one
+  std::int64_t before = 0, after = 0;  // parameters of its matrix, and of its cores and projection
+  double error = 0;                    // the error reached, measured on the stored cores and projection
+  double lost = 0;                     // what the projection behind the embedding's train alone loses
+  bool missed = false;                 // a cap, or that projection, kept the error above the allowed one
   double seconds = 0;
 };
 
