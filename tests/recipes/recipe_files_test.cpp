@@ -131,10 +131,10 @@ TEST(RecipeFiles, NarrowTablesNeedOtherShapes) {
       [&] { config_with({}); },
       testing::ThrowsMessage<UsageError>(testing::HasSubstr(
           "model.embedding_size = 128 is not the width that the recipe's embedding and head are made for; "
-          "give --set tensorized.embedding.column_modes=[4,4,8] --set tensorized.embedding.ranks=[32,32] "
+          "give --set tensorized.embedding.column_modes=[4,4,4] --set tensorized.embedding.ranks=[48,48] "
           "--set tensorized.head.output_modes=[16,8] --set tensorized.head.ranks=[16,32,8]")));
   const EncoderConfig narrow =
-      config_with({"tensorized.embedding.column_modes=[4,4,8]", "tensorized.head.output_modes=[16,8]",
+      config_with({"tensorized.embedding.column_modes=[4,4,4]", "tensorized.head.output_modes=[16,8]",
                    "tensorized.head.ranks=[16,32,8]"});
   EXPECT_EQ(narrow.table_width(), 128);
   EXPECT_NO_THROW(config_with({"tensorized.enabled=false"}));
