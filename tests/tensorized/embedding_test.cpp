@@ -32,7 +32,7 @@ std::vector<Case> cases() {
       {{{3, 4, 2}, {2, 1, 3}, {4, 5}}, 24},           // no padding, a mode of 1
       {{{2, 3, 2, 3}, {2, 2, 1, 2}, {4, 6, 5}}, 33},  // order 4
       {{{2, 3, 2, 3}, {2, 2, 1, 2}, {1, 1, 1}}, 33},
-      {{{3, 4, 2}, {2, 1, 2}, {4, 5}, true}, 23},  // and a projection
+      {{{3, 4, 2}, {2, 1, 2}, {4, 4}, true}, 23},  // and a projection
   };
   std::vector<Case> list;
   for (const auto& [shape, vocabulary] : shapes)

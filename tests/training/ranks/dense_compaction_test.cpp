@@ -261,20 +261,20 @@ TEST_F(DenseCompactionTest, AProjectionCountsInTheAllowedError) {
         write_dense({fmt::format("precision.compute={}", type)}, [](Model& model) {  // falling directions
           const Tensor table = model.parameters().value(*model.parameters().find("embedding.tokens.weight"));
           std::vector<double> values = read_tensor(table);
-          for (std::size_t i = 0; i < values.size(); ++i) values[i] *= std::pow(0.3, i % 24);
+          for (std::size_t i = 0; i < values.size(); ++i) values[i] *= std::pow(0.8, i % 24);
           write_tensor(table, values);
         });
-    for (const double error : {0.3, 0.01}) {
+    for (const double error : {0.3, 0.1}) {
       const fs::path path = folder() / "projected.h5";
       const DenseCompaction done =
           compact(dense, path, {.error = error},
                   {"tensorized.embedding.column_modes=[2,3,2]", "tensorized.embedding.projection=true"});
       const CompactedLayer& layer = done.layers.front();
       EXPECT_FALSE(layer.missed);
-      EXPECT_GT(layer.lost, 0);
-      EXPECT_LT(layer.lost, 1e-5);
-      EXPECT_LE(layer.error, error + 2e-6);
-      EXPECT_GT(layer.error, 0.3 * error);
+      EXPECT_GT(layer.lost, 0.04);
+      EXPECT_LT(layer.lost, 0.09);
+      EXPECT_GT(layer.error, layer.lost);
+      EXPECT_LE(layer.error, error);
       fs::remove(path);
     }
   }
