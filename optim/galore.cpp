@@ -36,13 +36,6 @@ std::int64_t take(std::int64_t& end, std::int64_t count, DType dtype) {
   return begin;
 }
 
-std::vector<double> transposed(const std::vector<double>& a, std::int64_t rows, std::int64_t columns) {
-  std::vector<double> b(a.size());
-  for (std::int64_t i = 0; i < rows; ++i)
-    for (std::int64_t j = 0; j < columns; ++j) b[j * rows + i] = a[i * columns + j];
-  return b;
-}
-
 // A singular vector's sign is arbitrary, but the moments, which are kept, depend on it: each vector takes the
 // sign that aligns it with its predecessor; in the first subspace, its largest entry is positive.
 void take_signs(std::vector<double>& vectors, const std::vector<double>& former, std::int64_t length) {

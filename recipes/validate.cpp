@@ -112,11 +112,11 @@ void check_muon_rates(const Recipe& recipe, const LearningRates& rates, const st
                       const Places& places) {
   const bool trains = recipe.dlrm ? recipe.dlrm->table_rank > 0 : recipe.tensorized.embedding.has_value();
   if (recipe.tensorized.enabled && trains && !rates.embedding)
-    places.fail(key,
-                fmt::format("{} has one rate for the cores of layers and of the embedding, but optim.name = "
-                            "\"muon\" leaves the embedding to AdamW; give both, such as {{cores = 5e-3, "
-                            "embedding = 7e-3, gates = 1e-3, other = 1e-3}}",
-                            key));
+    places.fail(
+        key, fmt::format("{} has one rate for the cores of layers and of the embedding, but optim.name = "
+                         "\"muon\" leaves the embedding's cores to AdamW; give both, such as {{cores = 5e-3, "
+                         "embedding = 7e-3, gates = 1e-3, other = 1e-3}}",
+                         key));
 }
 
 void check_micro_batches(const PhaseSection& phase, const std::string& path, std::int64_t max_positions,

@@ -167,6 +167,13 @@ void multiply(std::span<const double> a, std::span<const double> b, std::span<do
               as_int(n));
 }
 
+std::vector<double> transposed(std::span<const double> a, std::int64_t m, std::int64_t n) {
+  std::vector<double> across(a.size());
+  for (std::int64_t i = 0; i < m; ++i)
+    for (std::int64_t j = 0; j < n; ++j) across[j * m + i] = a[i * n + j];
+  return across;
+}
+
 double frobenius_norm(std::span<const double> a) {
   double largest = 0;
   for (double value : a) {

@@ -40,6 +40,9 @@ std::vector<double> squared_singular_values(std::span<const double> a, std::int6
 void multiply(std::span<const double> a, std::span<const double> b, std::span<double> c, std::int64_t m,
               std::int64_t n, std::int64_t k, bool transpose_a = false);
 
+// aᵀ (n × m) of a row-major a (m × n).
+std::vector<double> transposed(std::span<const double> a, std::int64_t m, std::int64_t n);
+
 // Norm over all entries, without overflow.
 double frobenius_norm(std::span<const double> a);
 

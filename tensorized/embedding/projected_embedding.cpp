@@ -5,6 +5,7 @@
 #include "kernels/ops/elementwise/gather.h"
 #include "kernels/ops/elementwise/layout.h"
 #include "kernels/ops/products/matrix_product.h"
+#include "tensorized/decomposition/svd.h"
 
 namespace comera {
 
@@ -125,15 +126,9 @@ std::string ProjectedEmbedding::shape_text() const {
 std::vector<double> ProjectedEmbedding::table() const {
   const std::vector<double> rows = rows_->table(),
                             projection = read_tensor(store_.value(projection_), store_.allocator());
-  const std::size_t count = rows.size() / static_cast<std::size_t>(narrow_);
-  std::vector<double> table(count * static_cast<std::size_t>(width_));
-  for (std::size_t row = 0; row < count; ++row)
-    for (std::int64_t k = 0; k < narrow_; ++k) {
-      const double value = rows[row * narrow_ + k];
-      const double* from = &projection[k * width_];
-      double* to = &table[row * width_];
-      for (std::int64_t i = 0; i < width_; ++i) to[i] += value * from[i];
-    }
+  const std::int64_t count = std::ssize(rows) / narrow_;
+  std::vector<double> table(static_cast<std::size_t>(count * width_));
+  multiply(rows, projection, table, count, width_, narrow_);
   return table;
 }
 

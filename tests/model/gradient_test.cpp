@@ -74,6 +74,11 @@ TEST(ProjectedTable, GradientsAgreeWithCentralDifferences) {
       config.tensorized.lookup = lookup;
       expect_gradients(config);
     }
+  expect_gradients(projected_config(HeadKind::mlm, NormPlacement::pre));
+  EncoderConfig both = narrow_config();  // tables of 8 columns, projected from 4
+  both.tensorized.embedding =
+      TTMShape{.row_modes = {4, 2, 4}, .column_modes = {2, 2, 1}, .ranks = {5, 4}, .projection = true};
+  expect_gradients(both);
 }
 
 // The same with diagonals beside the trains, also where trains are removed.

@@ -27,13 +27,6 @@ void round_to(DType dtype, std::vector<std::vector<double>>& cores) {
     for (double& value : core) value = static_cast<float>(value);
 }
 
-std::vector<double> transposed(const std::vector<double>& matrix, std::int64_t rows, std::int64_t columns) {
-  std::vector<double> across(matrix.size());
-  for (std::int64_t i = 0; i < rows; ++i)
-    for (std::int64_t j = 0; j < columns; ++j) across[j * rows + i] = matrix[i * columns + j];
-  return across;
-}
-
 // Rounding may increase the error a little, and is the whole error if 0 is allowed.
 double with_rounding(double error, DType dtype) { return error + (dtype == DType::float64 ? 1e-12 : 2e-6); }
 
