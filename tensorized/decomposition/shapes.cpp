@@ -133,8 +133,8 @@ void TTMShape::validate(const std::string& layer, std::int64_t vocabulary, std::
                fmt::join(column_modes, ", "), columns(), width);
   COMERA_CHECK(
       !projection || columns() < width,
-      "{}: the column modes [{}] multiply to {}, and a projection leads from less than the width of {} "
-      "to it; choose smaller column modes, or remove projection",
+      "{}: the column modes [{}] multiply to {}, but a projection needs fewer columns than the width of "
+      "{}; choose smaller column modes, or remove projection",
       layer, fmt::join(column_modes, ", "), columns(), width);
   COMERA_CHECK(
       rows() >= vocabulary,

@@ -150,7 +150,7 @@ TEST(RecipeFiles, NarrowTablesNeedOtherShapes) {
                        8192);
       },
       testing::ThrowsMessage<UsageError>(
-          testing::HasSubstr("multiply to 256, and a projection leads from less than the width of 256 to it; "
+          testing::HasSubstr("multiply to 256, but a projection needs fewer columns than the width of 256; "
                              "choose smaller column modes")));
 }
 
