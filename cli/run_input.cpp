@@ -82,16 +82,17 @@ class RunData {
     const CorpusInput& corpus = input_.corpus;
     Json inputs = Json::array();
     for (const std::filesystem::path& path : corpus.inputs)
-      inputs.push_back(storage::from_root(path).lexically_normal().string());
+      inputs.push_back(path == "-" ? "-" : storage::from_root(path).lexically_normal().string());
     Json made_of = {{"inputs", inputs},
                     {"text", corpus.text},
                     {"languages", corpus.languages},
                     {"language_column", corpus.language_column.value_or("")},
                     {"header", !corpus.no_header},
                     {"min_bytes", corpus.min_bytes.value_or(-1)},
-                    {"max_bytes", corpus.max_bytes},
+                    {"max_bytes", corpus.max_bytes.value_or(data::usual_max_bytes)},
                     {"held_out", input_.held_out}};
     if (!corpus.format.empty()) made_of["format"] = corpus.format;
+    if (corpus.document != "auto") made_of["document"] = corpus.document;
     if (recipe_.data.tokenizer.empty())
       made_of["vocabulary"] = vocabulary_for(recipe_, input_);
     else

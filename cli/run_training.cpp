@@ -115,7 +115,7 @@ void advise_on_precision(TrainingRun& run) {
   if (run.resumed()) return;
   const Processor& processor = run.engine().processor();
   const bool on_gpu = processor.allocator.device().kind == DeviceKind::cuda;
-  log_info("{}", precision_note(run.recipe(), on_gpu, faster_in_bfloat16(processor)));
+  log_info("{}", precision_note(run.recipe(), on_gpu));
 }
 
 }  // namespace

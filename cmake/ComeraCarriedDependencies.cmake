@@ -15,6 +15,7 @@ endfunction()
 
 carried(fmt::fmt LIBRARIES libfmt.so.9)
 carried(ZLIB::ZLIB LIBRARIES libz.a)
+carried(PkgConfig::zstd LIBRARIES libzstd.a)
 carried(comera_hdf5 INCLUDE hdf5 LIBRARIES libhdf5_serial.a libsz.a libaec.a libz.a)
 target_link_libraries(comera_hdf5 INTERFACE ${CMAKE_DL_LIBS} m)
 carried(CLI11::CLI11)

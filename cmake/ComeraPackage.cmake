@@ -24,7 +24,7 @@ set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libcomera-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SHLIBDEPS OFF) # static libraries have none
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
-  "pkgconf, libfmt-dev, libcli11-dev, libtomlplusplus-dev, libhdf5-dev, zlib1g-dev, libsentencepiece-dev, nlohmann-json3-dev, libdnnl-dev, libopenblas-openmp-dev, libopenmpi-dev")
+  "pkgconf, libfmt-dev, libcli11-dev, libtomlplusplus-dev, libhdf5-dev, zlib1g-dev, libzstd-dev, libsentencepiece-dev, nlohmann-json3-dev, libdnnl-dev, libopenblas-openmp-dev, libopenmpi-dev")
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION
   "Headers and static libraries of comera, which pretrains encoders with\ntensor-compressed weights, for find_package(comera).")
 include(CPack)

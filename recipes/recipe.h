@@ -106,6 +106,7 @@ struct TaskSection {
 
 // The number format of a model's products.
 enum class Compute : std::uint8_t {
+  automatic,  // bf16 or fp32, as a command chooses for its machine; fp32 if nothing has chosen
   fp32,
   tf32,  // a GPU rounds operands to 10 bits; the CPU does not
   bf16,
@@ -114,14 +115,14 @@ enum class Compute : std::uint8_t {
   fp64,
 };
 constexpr const char* name_of(Compute compute) {
-  constexpr const char* names[] = {"fp32", "tf32", "bf16", "fp8", "fp8_fp32", "fp64"};
+  constexpr const char* names[] = {"auto", "fp32", "tf32", "bf16", "fp8", "fp8_fp32", "fp64"};
   return names[static_cast<int>(compute)];
 }
 
 constexpr bool has_float8(Compute compute) { return compute == Compute::fp8 || compute == Compute::fp8_fp32; }
 
 struct PrecisionSection {
-  Compute compute = Compute::fp32;
+  Compute compute = Compute::automatic;
   Float8Config::Scaling fp8_recipe = Float8Config::Scaling::current;
   Float8Config::Format fp8_format = Float8Config::Format::hybrid;
   std::int64_t amax_history_len = Float8Config().amax_history_len;

@@ -90,7 +90,10 @@ Source::Source(std::string_view text, std::string file, const std::vector<std::s
                const BaseRecipe& base, Origin origin)
     : file_(std::move(file)), root_(parse(text, file_)) {
   renew();
-  if (origin == Origin::checkpoint) drop_all_idle();
+  if (origin == Origin::checkpoint) {
+    drop_all_idle();
+    keep_precision();
+  }
   if (!base.toml.empty()) {
     toml::table of_base = parse(base.toml, base.name);
     const std::vector<std::string> own = old_names_;
@@ -154,6 +157,13 @@ void Source::renew() {
   if (tf32->get() && compute != nullptr && compute->value<std::string>() != "fp32") return;
   if (tf32->get()) precision->insert_or_assign("compute", "tf32");
   precision->erase("tf32");
+}
+
+// A stored recipe without the key is older than it, and computed in fp32.
+void Source::keep_precision() {
+  if (!root_.contains("precision")) root_.insert("precision", toml::table{});
+  toml::table* precision = root_.get_as<toml::table>("precision");
+  if (precision != nullptr && !precision->contains("compute")) precision->insert("compute", "fp32");
 }
 
 void Source::take_model(const toml::table& base) {

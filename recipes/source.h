@@ -52,6 +52,7 @@ class Source {
   void drop(toml::table& table, const std::string& key) const;
   void drop_idle(toml::table& phase) const;
   void drop_all_idle();
+  void keep_precision();
   void renew();  // converts keys of older resolved recipes to their current form
   // Renames old keys and values in a table at `section`, whose position in the tree is `path`.
   void rename_old(toml::table& table, const std::string& section, const std::string& path);

@@ -226,9 +226,9 @@ carry_programs() {
 # Into include/ and lib/, which cmake/ComeraCarriedDependencies.cmake knows.
 carry_dependencies() {
   local packages=(libfmt-dev libfmt9 libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libhdf5-dev libaec-dev
-    zlib1g-dev libsentencepiece-dev libsentencepiece0 libdnnl-dev libdnnl2 ocl-icd-libopencl1 libopenblas-openmp-dev
+    zlib1g-dev libzstd-dev libsentencepiece-dev libsentencepiece0 libdnnl-dev libdnnl2 ocl-icd-libopencl1 libopenblas-openmp-dev
     libopenblas0-openmp libgfortran5 libquadmath0 libgtest-dev libgmock-dev)
-  local libraries=(libfmt.so.9 libhdf5_serial.a libsz.a libaec.a libz.a libsentencepiece.so.0
+  local libraries=(libfmt.so.9 libhdf5_serial.a libsz.a libaec.a libz.a libzstd.a libsentencepiece.so.0
     libsentencepiece_train.so.0 libdnnl.so.2 libOpenCL.so.1 libopenblas.so.0 libgfortran.so.5 libquadmath.so.0
     libgtest.a libgtest_main.a libgmock.a)
   local to=$work/dependencies from=$work/unpacked library package
@@ -246,7 +246,7 @@ carry_dependencies() {
   fi
   for package in "$work"/packages/*.deb; do dpkg-deb -x "$package" "$from"; done
   mkdir -p "$to/include" "$to/lib"
-  (cd "$from/usr/include" && cp -r fmt CLI toml++ nlohmann gtest gmock oneapi dnnl*.h* sentencepiece_*.h zlib.h zconf.h "$to/include")
+  (cd "$from/usr/include" && cp -r fmt CLI toml++ nlohmann gtest gmock oneapi dnnl*.h* sentencepiece_*.h zlib.h zconf.h zstd*.h "$to/include")
   cp -r "$from/usr/include/hdf5/serial" "$to/include/hdf5"
   cp -r "$from"/usr/include/*/openblas-openmp "$to/include/openblas"
   find "$to/include" -name '*.mod' -delete # Fortran's

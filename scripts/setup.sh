@@ -8,7 +8,8 @@ set -euo pipefail
 packages=(
   g++ cmake ninja-build ccache pkg-config                             # to build
   libfmt-dev libcli11-dev libtomlplusplus-dev                         # text, command line, recipes
-  libhdf5-dev zlib1g-dev libsentencepiece-dev nlohmann-json3-dev      # files, checksums, tokenizers, JSON
+  libhdf5-dev zlib1g-dev libzstd-dev                                  # files, compression
+  libsentencepiece-dev nlohmann-json3-dev                             # tokenizers, JSON
   libdnnl-dev                                                         # matrix products
   libopenblas-openmp-dev                                              # singular values (TT-SVD)
   libopenmpi-dev openmpi-bin                                          # several processes

@@ -21,9 +21,10 @@ class DamagedData : public Error {
   using Error::Error;
 };
 
-// The bytes of a file in order, plain or gzip-compressed (detected by the first two bytes, RFC 1952). A gzip
-// file may have several members in sequence, and zeros after the last; header, length and checksum of each
-// must be right. Memory: 64 KiB and what zlib needs.
+// The bytes of a file in order, plain or compressed with gzip (RFC 1952) or Zstandard (RFC 8878), detected by
+// its first bytes. A gzip file may have several members in sequence, and zeros after the last; header, length
+// and checksum of each must be right. A Zstandard file may have several frames; checksums that they carry
+// must be right. Memory: 64 KiB and what zlib or zstd needs (a frame's window, up to 2 GiB).
 class InputFile {
  public:
   // ReadFailure if the system cannot open it.

@@ -11,6 +11,7 @@
 #include "cli/options/number_checks.h"
 #include "cli/options/output_options.h"
 #include "cli/options/recipe_options.h"
+#include "cli/precision_note.h"
 #include "data/shards/shard.h"
 #include "kernels/backends/backends.h"
 #include "kernels/core/console.h"
@@ -41,7 +42,8 @@ struct BenchOptions {
 };
 
 std::string bench_recipe(BenchOptions& options) {
-  const Recipe recipe = options.recipe.load_encoder();
+  Recipe recipe = options.recipe.load_encoder();
+  choose_precision(recipe, options.step.device);
   if (recipe.model.vocabulary == 0 && options.vocabulary == 0)
     throw UsageError("the recipe takes its vocabulary from the tokenizer; give its size with --vocabulary N");
   options.step.config = encoder_config(recipe, options.vocabulary);
@@ -204,7 +206,8 @@ void bench_methods(MethodsOptions& options) {
   StopSignals signals;
   if ((options.learn > 0) == options.output.empty())
     throw UsageError("--learn STEPS and --output DIR belong together: give both or neither");
-  const Recipe recipe = options.recipe.load_encoder();
+  Recipe recipe = options.recipe.load_encoder();
+  choose_precision(recipe, options.benchmark.device);
   if (recipe.model.vocabulary == 0 && options.benchmark.vocabulary == 0)
     throw UsageError("the recipe takes its vocabulary from the tokenizer; give its size with --vocabulary N");
   for (const std::string& rate : options.rates) {

@@ -109,7 +109,7 @@ void add_embed_command(CLI::App& program) {
   command
       ->add_option("--input", options->input,
                    "Read a TSV, CSV or JSONL file with text columns, or a text file with one text per line; "
-                   "plain or .gz")
+                   "plain, .gz or .zst")
       ->required()
       ->type_name("FILE");
   command

@@ -150,7 +150,7 @@ void add_fill_command(CLI::App& program) {
   CLI::Option* input = command
                            ->add_option("--input", options->input,
                                         "Read the texts from a text file (one per line) or from a column "
-                                        "of a TSV, CSV or JSONL file; plain or .gz")
+                                        "of a TSV, CSV or JSONL file; plain, .gz or .zst")
                            ->type_name("FILE");
   command->add_option("--text", options->column, "Column of --input that holds the texts")
       ->type_name("COLUMN")

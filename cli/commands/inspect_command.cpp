@@ -9,6 +9,7 @@
 #include "cli/commands/commands.h"
 #include "cli/options/number_checks.h"
 #include "cli/options/recipe_options.h"
+#include "cli/precision_note.h"
 #include "data/clicks/click_shards.h"
 #include "data/shards/shard_files.h"
 #include "kernels/backends/backends.h"
@@ -149,6 +150,7 @@ void inspect_model(const InspectOptions& options) {
   std::int64_t vocabulary = options.vocabulary;
   if (is_recipe(subject)) {
     recipe = load_recipe(subject, options.overrides);
+    choose_precision(recipe);
   } else {
     checkpoint.emplace(subject);
     recipe = checkpoint_recipe(*checkpoint, options.overrides);

@@ -6,6 +6,7 @@
 #include "cli/options/output_options.h"
 #include "cli/options/recipe_options.h"
 #include "cli/options/training_data_options.h"
+#include "cli/precision_note.h"
 #include "cli/training_plan.h"
 #include "kernels/core/console.h"
 #include "measurements/size_plan.h"
@@ -28,6 +29,7 @@ struct PlanOptions {
 void plan(const PlanOptions& options) {
   if (!options.output.path.empty()) options.output.check();
   Recipe recipe = options.recipe.load_encoder();
+  choose_precision(recipe);
   set_data(recipe, options.data);
   if (recipe.data.tokenizer.empty())
     throw UsageError("the tokenizer decides the vocabulary; give it with --tokenizer");

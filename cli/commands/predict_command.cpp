@@ -96,8 +96,9 @@ void add_predict_command(CLI::App& program) {
       program.add_subcommand("predict", "Predict labels and probabilities, or scores, for new examples");
   add_inference_options(*command, options->inference);
   command
-      ->add_option("--input", options->input,
-                   "Read a TSV, CSV or JSONL file with the task's text columns (task.text); plain or .gz")
+      ->add_option(
+          "--input", options->input,
+          "Read a TSV, CSV or JSONL file with the task's text columns (task.text); plain, .gz or .zst")
       ->required()
       ->type_name("FILE");
   add_output_options(*command, options->output, "Write the predictions to this .tsv or .jsonl file");

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/options/choice.h"
+#include "cli/options/standard_input.h"
 #include "data/corpus/corpus_filters.h"
 #include "data/tables/table_corpus.h"
 #include "kernels/core/console.h"
@@ -32,13 +33,30 @@ data::TableFormat format_named(const std::string& name) {
   return name == "text" ? data::TableFormat::text : data::TableFormat::automatic;
 }
 
+data::DocumentUnit unit_named(const std::string& name) {
+  if (name == "file") return data::DocumentUnit::file;
+  if (name == "paragraph") return data::DocumentUnit::paragraph;
+  return name == "line" ? data::DocumentUnit::line : data::DocumentUnit::automatic;
+}
+
+// The limits that nobody has asked for must not drop most of a corpus.
+std::unique_ptr<data::DocumentSource> within_usual_limits(std::unique_ptr<data::DocumentSource> source,
+                                                          const CorpusInput& input) {
+  std::map<std::string, std::string> remedies;
+  if (!input.max_bytes) remedies["too large"] = fmt::format("raise {}", input.max_bytes_option);
+  if (!input.min_bytes) remedies["too small"] = "lower --min-bytes";
+  return std::make_unique<data::WithinLimits>(std::move(source), std::move(remedies));
+}
+
 std::unique_ptr<data::DocumentSource> open_part(const CorpusInput& input,
-                                                const std::vector<std::filesystem::path>& inputs) {
+                                                std::vector<std::filesystem::path> inputs) {
+  std::ranges::transform(inputs, inputs.begin(), or_standard_input);
   if (input.text.empty()) {
     data::CorpusOptions options;
     options.inputs = inputs;
     options.languages = input.languages;
-    options.min_bytes = input.min_bytes.value_or(options.min_bytes);
+    options.document = unit_named(input.document);
+    options.min_bytes = input.min_bytes;
     options.max_bytes = input.max_bytes;
     return std::make_unique<data::FileCorpus>(options);
   }
@@ -58,17 +76,30 @@ std::unique_ptr<data::DocumentSource> open_part(const CorpusInput& input,
 
 CLI::Option* add_corpus_options(CLI::App& command, CorpusInput& input, const char* max_bytes_name) {
   CLI::Option* paths =
-      command.add_option("--input", input.inputs, "Read these files, and folders with their subfolders")
+      command
+          .add_option("--input", input.inputs,
+                      "Read these files, and folders with their subfolders; - is standard input")
           ->type_name("PATH");
   CLI::Option* text =
       command
-          .add_option("--text", input.text,
-                      "Read tables (TSV, CSV, JSONL or lines of text; plain or .gz) and make one document of "
-                      "these columns of each row, joined by line breaks. Given twice, each row yields two "
-                      "documents. In a plain text file the only column is called 'text'")
+          .add_option(
+              "--text", input.text,
+              "Read tables (TSV, CSV, JSONL or lines of text; plain, .gz or .zst) and make one document of "
+              "these columns of each row, joined by line breaks. Given twice, each row yields two "
+              "documents. In a plain text file the only column is called 'text'")
           ->needs(paths)
           ->allow_extra_args(false)
           ->type_name("COLUMN,...");
+  command
+      .add_option("--document", input.document,
+                  fmt::format("What one document of prose (text, Markdown) is: file, paragraph (blank lines "
+                              "divide them), line, or auto: paragraphs of together up to {} KiB, a smaller "
+                              "file as a whole. Longer paragraphs and lines are divided",
+                              data::longest_document >> 10))
+      ->needs(paths)
+      ->excludes(text)
+      ->check(one_of({"auto", "file", "paragraph", "line"}))
+      ->capture_default_str();
   command
       .add_option("--language-column", input.language_column,
                   "Match --languages against this column of tables (default: language)")
@@ -91,17 +122,22 @@ CLI::Option* add_corpus_options(CLI::App& command, CorpusInput& input, const cha
       ->delimiter(',')
       ->type_name("NAME");
   command
-      .add_option("--min-bytes", input.min_bytes,
-                  "Skip files (default: 32) and texts of tables (default: 1) smaller than this")
+      .add_option(
+          "--min-bytes", input.min_bytes,
+          "Skip files (default: 32), parts of files and texts of tables (default: 1) smaller than this")
       ->needs(paths);
-  command.add_option(max_bytes_name, input.max_bytes, "Skip files and texts of tables larger than this")
-      ->needs(paths)
-      ->capture_default_str();
+  input.max_bytes_option = max_bytes_name;
+  command
+      .add_option(
+          max_bytes_name, input.max_bytes,
+          "Skip files of code and texts of tables larger than this (default: files of code in folders "
+          "above 1 MiB are skipped, other texts above it are divided)")
+      ->needs(paths);
   return paths;
 }
 
 std::unique_ptr<data::DocumentSource> open_corpus(const CorpusInput& input) {
-  std::unique_ptr<data::DocumentSource> corpus = open_part(input, input.inputs);
+  std::unique_ptr<data::DocumentSource> corpus = within_usual_limits(open_part(input, input.inputs), input);
   if (!input.held_out.empty())
     corpus = std::make_unique<data::WithoutTrainingFunctions>(
         std::make_unique<data::TrainingThenHeldOut>(std::move(corpus), open_part(input, input.held_out)));

@@ -21,14 +21,16 @@ struct CorpusInput {
   std::optional<std::string> language_column;
   std::string format;  // of tables; empty: detected
   bool no_header = false;
+  std::string document = "auto";          // of prose: auto, file, paragraph or line
   std::optional<std::int64_t> min_bytes;  // if absent: the source's default
-  std::int64_t max_bytes = 1 << 20;
+  std::optional<std::int64_t> max_bytes;
+  std::string max_bytes_option;                 // its name in the command
   std::vector<std::filesystem::path> held_out;  // of shards: exactly the documents from here are held out
   std::optional<double> near_duplicates;        // the similarity at which documents are dropped
 };
 
-// --input, --text, --language-column, --no-header, --languages, --min-bytes and the upper limit, shared by
-// the commands that read a corpus. Returns --input, which the others need.
+// --input, --text, --document, --language-column, --no-header, --languages, --min-bytes and the upper limit,
+// shared by the commands that read a corpus. Returns --input, which the others need.
 CLI::Option* add_corpus_options(CLI::App& command, CorpusInput& input, const char* max_bytes_name);
 
 // UsageError if they name no corpus.

@@ -11,6 +11,7 @@
 #include "cli/options/choice.h"
 #include "cli/options/device_option.h"
 #include "cli/options/number_checks.h"
+#include "cli/precision_note.h"
 #include "kernels/backends/processors.h"
 #include "storage/folder.h"
 #include "training/inference/trained_model.h"
@@ -89,6 +90,16 @@ std::optional<Origin> begun_with(const TrainingCommandOptions& options) {
   return Origin{trained, (run / "recipe.toml").string()};
 }
 
+// A run that is resumed keeps its number format.
+void settle_precision(Recipe& recipe, const TrainingCommandOptions& options) {
+  if (recipe.precision.compute != Compute::automatic) return;
+  const std::optional<Recipe> begun = options.resume == "never" || recipe.run.output.empty()
+                                          ? std::nullopt
+                                          : recipe_of_run(recipe.run.output);
+  if (begun) return static_cast<void>(recipe.precision.compute = begun->precision.compute);
+  choose_precision(recipe);
+}
+
 }  // namespace
 
 void add_training_options(CLI::App& command, TrainingCommandOptions& options) {
@@ -153,6 +164,7 @@ Recipe load_training_recipe(const TrainingCommandOptions& options) {
   if (!options.device.empty()) recipe.run.device = options.device;
   if (!options.graph.empty()) recipe.run.graphs = options.graph == "on";
   require_device(recipe.run.device);  // before data are read or made
+  settle_precision(recipe, options);
   return recipe;
 }
 

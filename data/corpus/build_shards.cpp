@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "data/corpus/documents/held_out.h"
 #include "data/shards/shard.h"
 
 namespace comera::data {
@@ -28,8 +29,8 @@ constexpr std::int64_t bundle_bytes = 1 << 18;
 // `capacity` bundles exist at any time. The first failure of any thread ends all.
 class Pipeline {
  public:
-  Pipeline(DocumentSource& source, const Tokenizer& tokenizer, double held_out, int workers)
-      : source_(source), tokenizer_(tokenizer), held_out_(held_out), capacity_(4 * workers + 2) {
+  Pipeline(DocumentSource& source, const Tokenizer& tokenizer, int workers)
+      : source_(source), tokenizer_(tokenizer), capacity_(4 * workers + 2) {
     threads_.emplace_back([this] { guarded([this] { read(); }); });
     for (int i = 0; i < workers; ++i) threads_.emplace_back([this] { guarded([this] { tokenize(); }); });
   }
@@ -79,7 +80,7 @@ class Pipeline {
       while (bundle.bytes < bundle_bytes && (more = source_.next(document))) {
         bundle.bytes += static_cast<std::int64_t>(document.text.size());
         bundle.texts.push_back(std::move(document.text));
-        bundle.held_out.push_back(document.held_out.value_or(is_held_out(document.hash, held_out_)));
+        bundle.held_out.push_back(document.held_out.value_or(false));
       }
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return stopped_ || read_ - written_ < capacity_; });
@@ -119,7 +120,6 @@ class Pipeline {
 
   DocumentSource& source_;
   const Tokenizer& tokenizer_;
-  const double held_out_;
   const std::int64_t capacity_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -160,7 +160,8 @@ BuildCounts build_shards(DocumentSource& source, const Tokenizer& tokenizer, con
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   BuildProgress progress;
   {
-    Pipeline pipeline(source, tokenizer, options.held_out, options.threads > 0 ? options.threads : cores);
+    WithHeldOut divided(source, options.held_out);
+    Pipeline pipeline(divided, tokenizer, options.threads > 0 ? options.threads : cores);
     Bundle bundle;
     while (pipeline.next(bundle)) {
       for (std::size_t i = 0; i < bundle.tokens.size(); ++i)

@@ -17,7 +17,7 @@ struct BuildProgress {
 
 struct BuildOptions {
   std::filesystem::path output;  // created if missing; see build_shards
-  double held_out = 0.02;  // fraction of the documents for the validation split, unless their source decides
+  double held_out = 0.02;  // fraction of the documents for the validation split, at least one (WithHeldOut)
   std::int64_t tokens_per_shard = 1 << 26;                  // 256 MiB
   bool replace = true;                                      // existing shards in the folder
   int threads = 0;                                          // for tokenization; 0: one per core

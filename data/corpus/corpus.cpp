@@ -1,13 +1,10 @@
 #include "data/corpus/corpus.h"
 
-#include <fcntl.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <optional>
+#include <cctype>
+#include <utility>
 
 #include "data/corpus/file_content.h"
 #include "data/tables/table_reader.h"
@@ -17,38 +14,42 @@
 namespace comera::data {
 namespace {
 
-// The file's bytes, at most limit + 1 of them; nothing if it cannot be read.
-std::optional<std::string> read_bytes(const std::filesystem::path& path, std::int64_t expected,
-                                      std::int64_t limit) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) return std::nullopt;
-  std::string bytes;
-  std::size_t count = 0;
-  // One byte more than expected, so that the end of the file is detected without growing.
-  bytes.resize(static_cast<std::size_t>(std::min(expected, limit) + 1));
-  for (;;) {
-    const ssize_t got = ::read(file, bytes.data() + count, bytes.size() - count);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) {
-      ::close(file);
-      return std::nullopt;
-    }
-    count += static_cast<std::size_t>(got);
-    if (got == 0 || static_cast<std::int64_t>(count) > limit) break;
-    if (count == bytes.size())
-      bytes.resize(std::min<std::size_t>(2 * count, static_cast<std::size_t>(limit) + 1));
-  }
-  ::close(file);
-  bytes.resize(count);
-  return bytes;
+// The suffix before that of a compression: ".txt" of "a.txt.zst".
+std::string suffix_of(const std::filesystem::path& path) {
+  std::string suffix = path.extension().string();
+  std::ranges::transform(suffix, suffix.begin(), [](unsigned char c) { return std::tolower(c); });
+  return suffix == ".gz" || suffix == ".zst" ? path.stem().extension().string() : suffix;
+}
+
+const char* fault_of(std::string_view text) {
+  if (is_wide_text(text)) return "UTF-16";
+  if (text.find('\0') != std::string_view::npos) return "binary";
+  return is_utf8(text) ? nullptr : "invalid UTF-8";
+}
+
+bool looks_like_table(const std::filesystem::path& path, std::string_view text) {
+  const TableFormat format = format_of(path);
+  return format != TableFormat::text &&
+         (format != TableFormat::automatic || holds_json_objects(text.substr(0, 1 << 14)));
+}
+
+// What a file given by name is refused with.
+[[noreturn]] void refuse(const std::filesystem::path& path, std::string_view reason, std::string_view text) {
+  const std::string content = what_is_wrong_with(text.substr(0, 1 << 14));
+  throw UsageError(!content.empty() ? fmt::format("{}: {}", path.string(), content)
+                   : reason == "binary"
+                       ? fmt::format("{}: is not text: it has bytes that are zero; omit it", path.string())
+                       : fmt::format("{}: is not UTF-8; convert it: iconv -f ENCODING -t UTF-8 FILE > NEW",
+                                     path.string()));
 }
 
 }  // namespace
 
 FileCorpus::FileCorpus(CorpusOptions options) : options_(std::move(options)), walk_(options_.inputs) {
-  if (options_.min_bytes < 0 || options_.max_bytes < options_.min_bytes)
-    throw UsageError(fmt::format("the size limits of a file, {} to {} bytes, leave nothing",
-                                 options_.min_bytes, options_.max_bytes));
+  const std::int64_t least = options_.min_bytes.value_or(0);
+  if (least < 0 || max_bytes() < least)
+    throw UsageError(
+        fmt::format("the size limits of a file, {} to {} bytes, leave nothing", least, max_bytes()));
   const auto known = known_languages();
   for (const std::string& language : options_.languages)
     if (!std::binary_search(known.begin(), known.end(), language))
@@ -56,51 +57,96 @@ FileCorpus::FileCorpus(CorpusOptions options) : options_(std::move(options)), wa
           fmt::format("unknown language '{}': choose from {}", language, fmt::join(known, ", ")));
 }
 
-bool FileCorpus::take(const FileWalk::File& file, Document& document) {
-  std::int64_t size = file.bytes;
+// Reads the file once, so that nothing is delivered of one that turns out not to be text. Returns why it is
+// dropped.
+const char* FileCorpus::open_text(const FileWalk::File& file, DocumentUnit unit) {
+  std::string text, first;
+  std::int64_t count = 0;
+  for (TextDocuments documents(file.path, unit, max_bytes()); documents.next(text); ++count) {
+    if (unit == DocumentUnit::file && static_cast<std::int64_t>(text.size()) > max_bytes()) {
+      if (!file.named || options_.max_bytes) return "too large";
+      return open_text(file, DocumentUnit::automatic);
+    }
+    if (const char* fault = fault_of(text)) {
+      if (file.named) refuse(file.path, fault, text);
+      return fault;
+    }
+    if (count == 0) first = text;
+  }
+  if (count == 0) return "too small";
+  if (file.named && looks_like_table(file.path, first))
+    counts_.note(fmt::format(
+        "{}: was read as text, with its quotes and brackets; --text COLUMN reads a column of its rows",
+        file.path.string()));
+  if (count == 1)
+    only_ = std::move(first);
+  else
+    documents_.emplace(file.path, unit, max_bytes());
+  return nullptr;
+}
+
+bool FileCorpus::open(const FileWalk::File& file) {
+  const auto reject = [&](const char* reason) {
+    counts_.drop(reason, file.bytes);
+    return false;
+  };
+  language_ = language_of(suffix_of(file.path));
+  if (language_.empty() && file.named) language_ = "text";
+  if (language_.empty()) return reject("other suffix");
+  const auto& wanted = options_.languages;
+  if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), language_) == wanted.end())
+    return reject("other language");
+  try {
+    const char* reason = open_text(file, is_prose(language_) ? options_.document : DocumentUnit::file);
+    return reason == nullptr || reject(reason);
+  } catch (const storage::ReadFailure& failure) {
+    if (file.named)
+      throw UsageError(fmt::format("{}: could not be read: {}", file.path.string(), failure.what()));
+    return reject("unreadable");
+  } catch (const storage::DamagedData& damage) {
+    const std::string what =
+        fmt::format("{}: damaged compressed data: {}; download or compress the file again",
+                    file.path.string(), damage.what());
+    if (file.named) throw UsageError(what);
+    counts_.note(what);
+    return reject("damaged file");
+  }
+}
+
+bool FileCorpus::take(std::string& text, Document& document) {
+  const auto size = static_cast<std::int64_t>(text.size());
   const auto reject = [&](const char* reason) {
     counts_.drop(reason, size);
     return false;
   };
-  std::string_view language = language_of(file.path.extension().native());
-  if (language.empty() && file.named) language = "text";
-  if (language.empty()) return reject("other suffix");
-  const auto& wanted = options_.languages;
-  if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), language) == wanted.end())
-    return reject("other language");
-  if (file.bytes > options_.max_bytes) return reject("too large");
-  auto bytes = read_bytes(file.path, file.bytes, options_.max_bytes);
-  if (!bytes) return reject("unreadable");
-  size = std::max(size, static_cast<std::int64_t>(bytes->size()));
-  if (static_cast<std::int64_t>(bytes->size()) > options_.max_bytes) return reject("too large");
-  size = static_cast<std::int64_t>(bytes->size());
-  if (size < std::max<std::int64_t>(options_.min_bytes, 1)) return reject("too small");
-  if (is_wide_text(*bytes)) return reject("UTF-16");
-  if (bytes->find('\0') != std::string::npos) return reject("binary");
-  if (!is_utf8(*bytes)) return reject("invalid UTF-8");
-  if (file.named) note_table(file, *bytes);
-  document.hash = storage::hash128(*bytes);
+  constexpr std::int64_t smallest_file = 32;
+  const std::int64_t least = options_.min_bytes.value_or(documents_ ? 1 : smallest_file);
+  if (size < std::max<std::int64_t>(least, 1)) return reject("too small");
+  document.hash = storage::hash128(text);
   if (!hashes_.insert(document.hash)) return reject("duplicate");
-  document.text = std::move(*bytes);
-  document.name = file.path.string();
-  document.language = std::string(language);
+  document.text = std::move(text);
+  document.name = file_.path.string();
+  document.language = language_;
   counts_.add(document);
   return true;
 }
 
-void FileCorpus::note_table(const FileWalk::File& file, std::string_view text) {
-  const TableFormat format = format_of(file.path);
-  if (format != TableFormat::text &&
-      (format != TableFormat::automatic || holds_json_objects(text.substr(0, 1 << 14))))
-    counts_.note(fmt::format(
-        "{}: was read as one text, with its quotes and brackets; --text COLUMN reads a column of its rows",
-        file.path.string()));
-}
-
 bool FileCorpus::next(Document& document) {
-  for (FileWalk::File file; walk_.next(file, counts_.dropped);)
-    if (take(file, document)) return true;
-  return false;
+  for (;;) {
+    if (std::optional<std::string> only = std::exchange(only_, std::nullopt)) {
+      if (take(*only, document)) return true;
+    } else if (documents_) {
+      std::string text;
+      if (!documents_->next(text))
+        documents_.reset();
+      else if (take(text, document))
+        return true;
+    } else if (!walk_.next(file_, counts_.dropped)) {
+      return false;
+    } else {
+      open(file_);
+    }
+  }
 }
 
 namespace {

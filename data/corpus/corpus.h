@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/corpus/documents/text_documents.h"
 #include "data/corpus/dropped.h"
 #include "data/corpus/file_walk.h"
 #include "storage/hash.h"
@@ -71,38 +72,53 @@ class DocumentSource {
   virtual CorpusCounts counts() const = 0;
 };
 
-// Reasons for dropping: "other suffix", "other language", "too small", "too large", "binary" (a NUL byte),
-// "UTF-16" (or UTF-32), "invalid UTF-8", "duplicate", and those of FileWalk. A file given by name that looks
-// like a table is read as one document, with a note.
+// The size above which a document is dropped or cut if no limit is given.
+constexpr std::int64_t usual_max_bytes = 1 << 20;
+
 struct CorpusOptions {
   std::vector<std::filesystem::path>
-      inputs;                          // folders or files; a file given by name is read whatever its suffix
-  std::vector<std::string> languages;  // empty: all known ones
-  std::int64_t min_bytes = 32;
-  std::int64_t max_bytes = 1 << 20;
+      inputs;  // folders or files; a file given by name is read whatever its suffix
+  std::vector<std::string> languages = {};          // empty: all known ones
+  DocumentUnit document = DocumentUnit::automatic;  // of prose
+  std::optional<std::int64_t> min_bytes = {};  // of a document; absent: 32 for a file, 1 for a part of one
+  std::optional<std::int64_t> max_bytes = {};  // of a document that is a whole file; absent: usual_max_bytes
 };
 
-// Delivers each file with a known suffix as one document, in the order of FileWalk.
-// Memory: that of FileWalk, one document, and the hashes of the documents so far.
+// Delivers each file of code with a known suffix as one document, and prose (text, Markdown) as documents of
+// options.document, in the order of FileWalk; .gz and .zst may follow the suffix. Without max_bytes, a file
+// of code that is given by name and is larger is cut as prose is. Reasons for dropping: "other suffix",
+// "other language", "too small", "too large", "binary" (a NUL byte), "UTF-16" (or UTF-32), "invalid UTF-8",
+// "damaged file" (compressed), "duplicate", and those of FileWalk. A file given by name is refused for what
+// it holds instead: binary data, other encodings, damage. One that looks like a table is read as text, with a
+// note. Memory: that of FileWalk, one document, and the hashes of the documents so far.
 class FileCorpus : public DocumentSource {
  public:
   // UsageError if an input does not exist or a language is unknown.
   explicit FileCorpus(CorpusOptions options);
+  // UsageError for a file given by name that is not text.
   bool next(Document& document) override;
   CorpusCounts counts() const override { return counts_; }
 
  private:
-  bool take(const FileWalk::File& file, Document& document);
-  void note_table(const FileWalk::File& file, std::string_view text);
+  bool open(const FileWalk::File& file);
+  const char* open_text(const FileWalk::File& file, DocumentUnit unit);
+  bool take(std::string& text, Document& document);
+  std::int64_t max_bytes() const { return options_.max_bytes.value_or(usual_max_bytes); }
 
   CorpusOptions options_;
   FileWalk walk_;
+  FileWalk::File file_;
+  std::string language_;
+  std::optional<std::string> only_;         // the text of a file that is one document
+  std::optional<TextDocuments> documents_;  // of a file that is several
   storage::HashSet hashes_;
   CorpusCounts counts_;
 };
 
 // "python" for ".py"; "" if the suffix is unknown.
 std::string_view language_of(std::string_view suffix);
+// Whether a language is prose: text, Markdown.
+bool is_prose(std::string_view language);
 // Every known language, sorted.
 std::vector<std::string> known_languages();
 

@@ -21,7 +21,7 @@ struct Format {
   const char* what;
 };
 
-constexpr const char* unpack = "unpack it, or compress it with gzip";
+constexpr const char* unpack = "unpack it, or compress it with gzip or zstd";
 constexpr const char* as_rows =
     "write its rows as JSON lines (pandas: to_json(FILE, orient='records', lines=True))";
 
@@ -33,8 +33,7 @@ constexpr std::array formats = {Format{"PAR1"sv, "a Parquet file"},
                                 Format{"SQLite format 3\0"sv, "a database of SQLite"},
                                 Format{"PK\x03\x04"sv, "a ZIP archive or a spreadsheet"}};
 
-constexpr std::array compressions = {Format{"\x28\xB5\x2F\xFD"sv, "Zstandard"},
-                                     Format{"\xFD"
+constexpr std::array compressions = {Format{"\xFD"
                                             "7zXZ\0"sv,
                                             "xz"},
                                      Format{"BZh"sv, "bzip2"}, Format{"\x04\x22\x4D\x18"sv, "LZ4"}};

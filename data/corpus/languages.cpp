@@ -71,6 +71,8 @@ std::string_view language_of(std::string_view suffix) {
   return found == suffixes.end() ? std::string_view() : found->language;
 }
 
+bool is_prose(std::string_view language) { return language == "text" || language == "markdown"; }
+
 std::vector<std::string> known_languages() {
   std::set<std::string> names;
   for (const Suffix& suffix : suffixes) names.emplace(suffix.language);

@@ -43,7 +43,7 @@ bool LineReader::refill() {
         fmt::format("{}: could not read after line {}: {}", path_.string(), number_, failure.what()));
   } catch (const storage::DamagedData& damage) {
     throw DamagedFile(
-        fmt::format("{}: damaged gzip data after line {}: {}; download or compress the file again",
+        fmt::format("{}: damaged compressed data after line {}: {}; download or compress the file again",
                     path_.string(), number_, damage.what()));
   }
   begin_ = 0;

@@ -24,7 +24,7 @@ class DamagedFile : public Error {
   using Error::Error;
 };
 
-// The lines of a text file, plain or gzip-compressed (detected by content), or its bytes. A UTF-8 byte-order
+// The lines of a text file, plain or compressed (storage/input_file.h), or its bytes. A UTF-8 byte-order
 // mark at the start and a carriage return before a line end are removed. Memory: 64 KiB, and the longest
 // accepted line.
 class LineReader {
@@ -39,7 +39,7 @@ class LineReader {
     too_long,  // longer than `longest` bytes; it was skipped, and `line` is empty
     end,
   };
-  // The next line without its line end. DamagedFile for a broken gzip file (storage/input_file.h), which
+  // The next line without its line end. DamagedFile for a broken compressed file, which
   // names the line, after the lines before the damage; UnreadableFile if reading fails.
   Result next(std::string& line);
 

@@ -1,6 +1,7 @@
 #include "data/tables/table_corpus.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "kernels/core/check.h"
 
@@ -13,9 +14,10 @@ bool is_table_name(const std::filesystem::path& path) {
 }
 
 TableCorpus::TableCorpus(TableCorpusOptions options) : options_(std::move(options)), walk_(options_.inputs) {
-  if (options_.min_bytes < 0 || options_.max_bytes < options_.min_bytes)
-    throw UsageError(fmt::format("the size limits of a text, {} to {} bytes, leave nothing",
-                                 options_.min_bytes, options_.max_bytes));
+  const std::int64_t most = options_.max_bytes.value_or(usual_max_bytes);
+  if (options_.min_bytes < 0 || most < options_.min_bytes)
+    throw UsageError(
+        fmt::format("the size limits of a text, {} to {} bytes, leave nothing", options_.min_bytes, most));
   if (options_.documents.empty()) throw UsageError("no column was given that holds text");
   std::vector<std::string>& columns = table_options_.columns;
   for (const auto& names : options_.documents) {
@@ -114,14 +116,14 @@ bool TableCorpus::next_row() {
 }
 
 bool TableCorpus::take(const std::vector<std::size_t>& fields, Document& document) {
-  document.text.clear();
+  std::string joined;
   for (const std::size_t field : fields) {
     const auto& text = row_.fields[field];
     if (!text || text->empty()) continue;
-    if (!document.text.empty()) document.text += '\n';
-    document.text += *text;
+    if (!joined.empty()) joined += '\n';
+    joined += *text;
   }
-  const auto size = static_cast<std::int64_t>(document.text.size());
+  const auto size = static_cast<std::int64_t>(joined.size());
   const auto reject = [&](const char* reason) {
     counts_.drop(reason, size);
     return false;
@@ -132,9 +134,19 @@ bool TableCorpus::take(const std::vector<std::size_t>& fields, Document& documen
   if (!wanted.empty() && !in_list) return reject("other language");
   if (size == 0) return reject("empty");
   if (size < std::max<std::int64_t>(options_.min_bytes, 1)) return reject("too small");
-  if (size > options_.max_bytes) return reject("too large");
-  document.hash = storage::hash128(document.text);
-  if (!hashes_.insert(document.hash)) return reject("duplicate");
+  if (size <= options_.max_bytes.value_or(usual_max_bytes)) return deliver(std::move(joined), document);
+  if (options_.max_bytes) return reject("too large");
+  std::ranges::move(cut_text(joined), std::back_inserter(parts_));
+  return false;
+}
+
+bool TableCorpus::deliver(std::string text, Document& document) {
+  document.hash = storage::hash128(text);
+  if (!hashes_.insert(document.hash)) {
+    counts_.drop("duplicate", static_cast<std::int64_t>(text.size()));
+    return false;
+  }
+  document.text = std::move(text);
   document.name = fmt::format("{}:{}", file_.path.string(), row_.line);
   document.language = row_.fields[language_field_].value_or("");
   counts_.add(document);
@@ -143,6 +155,12 @@ bool TableCorpus::take(const std::vector<std::size_t>& fields, Document& documen
 
 bool TableCorpus::next(Document& document) {
   for (;;) {
+    if (!parts_.empty()) {
+      std::string part = std::move(parts_.front());
+      parts_.pop_front();
+      if (deliver(std::move(part), document)) return true;
+      continue;
+    }
     if (next_document_ == documents_.size() && !next_row()) return false;
     if (take(documents_[next_document_++], document)) return true;
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -18,11 +19,12 @@ struct TableCorpusOptions {
   // Each list of columns makes one document of a row: its non-empty fields, separated by line ends.
   std::vector<std::vector<std::string>> documents;
   TableFormat format = TableFormat::automatic;
-  bool header = true;                          // for TSV and CSV; see TableOptions
-  std::optional<std::string> language_column;  // if absent: "language", if the table has it
-  std::vector<std::string> languages;          // only rows with these; empty: all
-  std::int64_t min_bytes = 1;                  // of a document
-  std::int64_t max_bytes = 1 << 20;
+  bool header = true;                               // for TSV and CSV; see TableOptions
+  std::optional<std::string> language_column = {};  // if absent: "language", if the table has it
+  std::vector<std::string> languages = {};          // only rows with these; empty: all
+  std::int64_t min_bytes = 1;                       // of a document
+  std::optional<std::int64_t> max_bytes =
+      {};  // above it a document is dropped; absent: cut above usual_max_bytes
 };
 
 // Documents from the rows of tables (TSV, CSV, JSON, plain text; plain or gzip), in the order of FileWalk. A
@@ -50,6 +52,7 @@ class TableCorpus : public DocumentSource {
   template <class Work>
   bool guarded(Work&& work);
   bool take(const std::vector<std::size_t>& fields, Document& document);
+  bool deliver(std::string text, Document& document);
 
   TableCorpusOptions options_;
   FileWalk walk_;
@@ -59,7 +62,8 @@ class TableCorpus : public DocumentSource {
   std::vector<std::vector<std::size_t>> documents_;  // for each document of a row: its fields
   std::size_t language_field_ = 0;
   TableRow row_;
-  std::size_t next_document_;  // of the row
+  std::size_t next_document_;      // of the row
+  std::deque<std::string> parts_;  // of a long document
   storage::HashSet hashes_;
   CorpusCounts counts_;
 };

@@ -119,7 +119,7 @@ TableFormat format_of(const std::filesystem::path& path) {
     if (suffix == ".jsonl" || suffix == ".json" || suffix == ".ndjson") return TableFormat::jsonl;
     if (suffix == ".txt" || suffix == ".text") return TableFormat::text;
     const bool number = suffix.find_first_not_of("0123456789", 1) == std::string::npos;
-    if (suffix != ".gz" && !number) break;
+    if (suffix != ".gz" && suffix != ".zst" && !number) break;
   }
   return TableFormat::automatic;
 }

@@ -65,7 +65,7 @@ struct TableCounts {
 // line 9)". Empty if none were.
 std::string describe_skipped(const std::filesystem::path& file, const TableCounts& counts);
 
-// The rows of a TSV, CSV, JSONL or text file, plain or gzip-compressed, read as a stream. Fields are
+// The rows of a TSV, CSV, JSONL or text file, plain or compressed (InputFile), read as a stream. Fields are
 // well-formed UTF-8 without NUL. Blank lines are not rows, except inside a quoted field. JSON numbers and
 // truth values are given as written, lists of texts joined by spaces; null and NaN are absent fields
 // (json_members.h).
@@ -119,7 +119,7 @@ class TableReader {
 };
 
 // The format indicated by a file's name, in upper or lower case: .tsv .tab, .csv, .jsonl .json .ndjson, .txt
-// .text; .gz may follow, and the number of a rotated file. `automatic` if there is none.
+// .text; .gz or .zst may follow, and the number of a rotated file. `automatic` if there is none.
 TableFormat format_of(const std::filesystem::path& path);
 // The format of a file: by name, otherwise by content, as in TableReader. Errors: TableReader's.
 TableFormat found_format_of(const std::filesystem::path& path);

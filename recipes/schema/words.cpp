@@ -77,8 +77,8 @@ const Words<GaloreProjection>& words_of() {
 
 template <>
 const Words<Compute>& words_of() {
-  static const auto words = named_words(
-      {Compute::fp32, Compute::tf32, Compute::bf16, Compute::fp8, Compute::fp8_fp32, Compute::fp64});
+  static const auto words = named_words({Compute::automatic, Compute::fp32, Compute::tf32, Compute::bf16,
+                                         Compute::fp8, Compute::fp8_fp32, Compute::fp64});
   return words;
 }
 

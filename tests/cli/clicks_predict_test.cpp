@@ -158,7 +158,7 @@ TEST_F(ClicksPredict, WritesAFileWholeOrNotAtAll) {
   // The log turns out to be damaged, after predictions.
   folder_.write("damaged.gz", data::gzip(criteo_rows(0, 5000)).substr(0, 20000));
   refuses("predict $D/run $D/damaged.gz --batch-size 16 --output $D/new/out.jsonl --overwrite", 1,
-          HasSubstr("damaged.gz: damaged gzip data"));
+          HasSubstr("damaged.gz: damaged compressed data"));
   EXPECT_EQ(test::read_text(folder_ / "new/out.jsonl"), printed);
   EXPECT_THAT(test::left_overs(folder_.path()), testing::IsEmpty());
   EXPECT_EQ(predict("$D/run $D/some --output $D/new/out.jsonl --overwrite").code, 0);

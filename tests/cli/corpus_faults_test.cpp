@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <fstream>
 
+#include "data/corpus/documents/text_documents.h"
 #include "data/shards/shard.h"
 #include "data/tokenizers/tokenizer.h"
 #include "tests/cli/outcome.h"
@@ -68,7 +69,10 @@ class CorpusFaults : public testing::Test {
   // One line of the table that is printed: "  REASON      COUNT".
   static std::int64_t count_of(const Outcome& outcome, const std::string& reason) {
     const auto found = outcome.out.find("  " + reason + "  ");
-    return found == std::string::npos ? 0 : std::stoll(outcome.out.substr(found + 2 + reason.size()));
+    if (found == std::string::npos) return 0;
+    std::string rest = outcome.out.substr(found + 2 + reason.size(), 40);
+    std::erase(rest, ',');
+    return std::stoll(rest);
   }
   static void expect_refusal(const Outcome& outcome, int code, const std::string& said) {
     EXPECT_EQ(outcome.code, code) << outcome.err;
@@ -105,7 +109,7 @@ TEST_F(CorpusFaults, AFolderOfDamagedTablesGivesTheRestAndSaysWhatWasLost) {
   EXPECT_EQ(count_of(outcome, "not a JSON object"), 1);
   EXPECT_EQ(count_of(outcome, "broken link"), 1);
   EXPECT_THAT(outcome.out, HasSubstr("folder seen before"));
-  EXPECT_THAT(outcome.err, HasSubstr("cut.jsonl.gz: damaged gzip data after line"));
+  EXPECT_THAT(outcome.err, HasSubstr("cut.jsonl.gz: damaged compressed data after line"));
   EXPECT_THAT(outcome.err, HasSubstr("d.jsonl: 1 row was left out: too long: 1 (first in line 2)"));
   const data::ShardSet shards(at("shards"), "train");
   EXPECT_NEAR(static_cast<double>(shards.documents()), 53 + 2500, 700);
@@ -191,12 +195,53 @@ TEST_F(CorpusFaults, FilesOfBytesThatAreNoTextAreCounted) {
   write("in/nul.py", std::string(100, '\0'));
   write("in/huge.py", std::string(100 << 20, 'y'));
   write("in/latin.py", std::string(100, '\xe9'));
-  const Outcome outcome =
-      run({"tokenizer", "--input", at("in"), "--output", at("a.model"), "--vocabulary", "400"});
+  const Outcome outcome = run({"tokenizer", "--input", at("in"), "--output", at("a.model"), "--vocabulary",
+                               "400", "--max-file-bytes", "1048576"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(count_of(outcome, "binary"), 1);
   EXPECT_EQ(count_of(outcome, "too large"), 1);
   EXPECT_EQ(count_of(outcome, "invalid UTF-8"), 1);
+}
+
+// A text of one's own, however large: nothing of it is dropped, and a part of it is held out.
+TEST_F(CorpusFaults, OneLargeTextIsAWholeCorpus) {
+  const std::string model = tokenizer();
+  std::string text;
+  for (int i = 0; i < 30000; ++i)
+    text += "Paragraph " + std::to_string(i * 7919) + " of a book.\nIt goes on.\n\n";
+  ASSERT_GT(text.size(), 1u << 20);
+  const std::string book = write("book.txt", text);
+  for (const std::string& input : {book, write("packed/book.txt.gz", text), at("packed")}) {
+    const Outcome outcome =
+        run({"data", "--input", input, "--tokenizer", model, "--output", at("shards"), "--overwrite"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(count_of(outcome, "text"), static_cast<std::int64_t>(data::cut_text(text).size()));
+    EXPECT_THAT(outcome.out, HasSubstr("dropped                              0                 0"));
+    EXPECT_TRUE(std::filesystem::exists(at("shards/validation-00000.h5")));
+  }
+  const Outcome lines = run({"data", "--input", book, "--document", "line", "--tokenizer", model, "--output",
+                             at("shards"), "--overwrite"});
+  EXPECT_EQ(count_of(lines, "text"), 30001);
+  EXPECT_EQ(count_of(lines, "duplicate"), 29999);
+  expect_refusal(run({"data", "--input", book, "--document", "page", "--tokenizer", model, "--output",
+                      at("shards"), "--overwrite"}),
+                 2, "--document");
+}
+
+TEST_F(CorpusFaults, ACorpusThatIsMostlyTooLargeIsRefused) {
+  const std::string model = tokenizer();
+  write("code/small.py", "def f(x):\n    return x + 1  # a small function\n");
+  write("code/large.py", std::string(2 << 20, 'x') + "\n");
+  const auto data = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"data", "--input",  at("code"),   "--tokenizer",
+                                      model,  "--output", at("shards"), "--overwrite"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words);
+  };
+  expect_refusal(data({}), 2, "more than half of the input would be dropped as too large: 1 (2097153 bytes)");
+  EXPECT_FALSE(std::filesystem::exists(at("shards")));
+  EXPECT_EQ(data({"--max-bytes", "100000"}).code, 0) << "who sets the limit knows";
+  EXPECT_EQ(count_of(data({"--max-bytes", "10000000"}), "python"), 2);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <zlib.h>
+#include <zstd.h>
 
 #include "tests/support/temporary_folder.h"
 
@@ -92,6 +93,44 @@ TEST(InputFile, SaysWhatIsWrong) {
   EXPECT_EQ(behind.text, a);
   EXPECT_EQ(behind.damage, "incorrect header check");
   EXPECT_NE(read_all(folder.write("zeros.gz", first + std::string(10, '\0') + "x")).damage, "");
+}
+
+// With its checksum, as the program zstd writes it.
+std::string frame_of(const std::string& text, int window_log = 0) {
+  ZSTD_CCtx* context = ZSTD_createCCtx();
+  ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
+  ZSTD_CCtx_setParameter(context, ZSTD_c_contentSizeFlag, 0);
+  if (window_log > 0) ZSTD_CCtx_setParameter(context, ZSTD_c_windowLog, window_log);
+  std::string bytes(ZSTD_compressBound(text.size()), '\0');
+  bytes.resize(ZSTD_compress2(context, bytes.data(), bytes.size(), text.data(), text.size()));
+  ZSTD_freeCCtx(context);
+  return bytes;
+}
+
+TEST(InputFile, ReadsEveryFrameOfZstandard) {
+  const test::TemporaryFolder folder;
+  const std::string a = long_text(1), b = long_text(2), skippable("\x50\x2A\x4D\x18\x03\0\0\0abc", 11);
+  for (const std::size_t at_once : {7u, 1000u, 1u << 20}) {
+    const Read all =
+        read_all(folder.write("a.zst", frame_of(a) + frame_of("") + skippable + frame_of(b)), at_once);
+    EXPECT_EQ(all.text, a + b);
+    EXPECT_EQ(all.damage, "");
+  }
+  EXPECT_EQ(read_all(folder.write("long.zst", frame_of(a, 30))).text, a);
+}
+
+TEST(InputFile, SaysWhatIsWrongWithZstandard) {
+  const test::TemporaryFolder folder;
+  const std::string a = long_text(1), first = frame_of(a), second = frame_of(long_text(2));
+  for (const std::size_t left : {second.size() - 1, second.size() / 2, std::size_t{3}}) {
+    const Read cut = read_all(folder.write("cut.zst", first + second.substr(0, left)));
+    EXPECT_TRUE(cut.text.starts_with(a));
+    EXPECT_EQ(cut.damage, "it ends too early") << left;
+  }
+  std::string changed = first;
+  changed.back() ^= 1;
+  EXPECT_THAT(read_all(folder.write("sum.zst", changed)).damage, HasSubstr("checksum"));
+  EXPECT_THAT(read_all(folder.write("more.zst", first + "more")).damage, HasSubstr("Unknown frame"));
 }
 
 }  // namespace

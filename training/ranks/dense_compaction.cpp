@@ -137,8 +137,8 @@ class Compaction {
     }
     try {
       trains_[name] = tt_svd(tensor, sizes, options);
-    } catch (const Error& error) {
-      throw Error(fmt::format("{}: {}", name, error.what()));
+    } catch (const Error& failure) {
+      throw Error(fmt::format("{}: {}", name, failure.what()));
     }
     TTDecomposition& train = trains_[name];
     round_to(config_.compute, train.cores);

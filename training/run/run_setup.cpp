@@ -140,8 +140,11 @@ std::filesystem::path first_checkpoint(const Recipe& recipe, const std::optional
 }
 
 // The recipe of the model that the run begins or continues with: that of its phase, with its layers' ranks in
-// that checkpoint.
+// that checkpoint. A resumed run keeps its number format; what nobody has chosen is float32.
 Recipe of_model(Recipe recipe, const std::optional<FoundCheckpoint>& found) {
+  if (Compute& compute = recipe.precision.compute; compute == Compute::automatic)
+    compute = found && found->step > 0 ? checkpoint_recipe(CheckpointReader(found->path)).precision.compute
+                                       : Compute::fp32;
   const std::filesystem::path file = first_checkpoint(recipe, found);
   if (file.empty()) return recipe_in_phase(std::move(recipe), 0);
   const CheckpointReader reader(file);

@@ -169,7 +169,7 @@ const CLI::Validator share(
 void add_click_data_command(CLI::App& clicks) {
   auto options = std::make_shared<ClickDataOptions>();
   CLI::App* command = clicks.add_subcommand("data", "Encode click logs as HDF5 shards, split by time");
-  command->add_option("logs", options->logs, "Logs in order of time, plain or .gz")
+  command->add_option("logs", options->logs, "Logs in order of time, plain, .gz or .zst")
       ->required()
       ->type_name("LOG");
   command

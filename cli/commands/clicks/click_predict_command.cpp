@@ -184,7 +184,7 @@ void add_click_predict_command(CLI::App& clicks) {
       ->type_name("MODEL");
   command
       ->add_option("logs", options->logs,
-                   "Logs in the format of the training data, plain or .gz, with or without labels")
+                   "Logs in the format of the training data, plain, .gz or .zst, with or without labels")
       ->required()
       ->type_name("LOG");
   command

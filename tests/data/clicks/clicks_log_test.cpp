@@ -250,7 +250,7 @@ TEST(ClickLog, RefusesLogsWithoutAWholeRow) {
   EXPECT_THAT(error_of(folder / "none", ClickFormat::avazu), HasSubstr("No such file"));
   const std::string packed = gzip(criteo_row() + criteo_row("0"));
   EXPECT_THAT(error_of(folder.write("e", packed.substr(0, packed.size() - 9)), ClickFormat::criteo),
-              HasSubstr("damaged gzip data"));
+              HasSubstr("damaged compressed data"));
 }
 
 TEST(ClickLogs, ReadsSeveralAsOne) {

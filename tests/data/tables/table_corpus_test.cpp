@@ -64,9 +64,9 @@ TEST(TableCorpus, JoinsColumnsInTheGivenOrderAndCountsLanguages) {
 
   auto options = options_for({folder.path()}, {{"code"}});
   options.languages = {"python", "java"};
-  TableCorpus python(options);
-  EXPECT_THAT(texts(python), ElementsAre("def f1():\n\treturn 1"));
-  EXPECT_EQ(python.counts().dropped.at("other language").count, 2);
+  TableCorpus of_python(options);
+  EXPECT_THAT(texts(of_python), ElementsAre("def f1():\n\treturn 1"));
+  EXPECT_EQ(of_python.counts().dropped.at("other language").count, 2);
 }
 
 TEST(TableCorpus, ListsOfColumnsMakeDocumentsOfTheirOwn) {
@@ -236,15 +236,15 @@ TEST(TableCorpus, ADamagedFileGivesWhatCouldBeReadAndTheRestGoesOn) {
       corpus.counts().notes,
       testing::IsSupersetOf(
           {testing::ContainsRegex(
-               "/a.jsonl.gz: damaged gzip data after line .*: it ends too early; download or compress"),
-           testing::ContainsRegex("/b.jsonl.gz: damaged gzip data after line [0-9]*: in"),
-           testing::ContainsRegex("/d.jsonl.gz: damaged gzip data after line 0: it ends too early")}));
+               "/a.jsonl.gz: damaged compressed data after line .*: it ends too early; download or compress"),
+           testing::ContainsRegex("/b.jsonl.gz: damaged compressed data after line [0-9]*: in"),
+           testing::ContainsRegex("/d.jsonl.gz: damaged compressed data after line 0: it ends too early")}));
   // One that is named itself is refused.
   TableCorpus named(options_for({folder / "a.jsonl.gz", folder / "c.jsonl.gz"}, {{"code"}}));
   EXPECT_THAT(
       test::error_of([&] { texts(named); }),
       testing::ContainsRegex(
-          "/a.jsonl.gz: damaged gzip data after line [0-9]+: it ends too early; download or compress"));
+          "/a.jsonl.gz: damaged compressed data after line [0-9]+: it ends too early; download or compress"));
 }
 
 TEST(TableCorpus, MalformedRowsAreCountedAndTheirFilesNamed) {
