@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "cli/options/arguments.h"
-#include "cli/options/recipe_options.h"
 #include "cli/pages/command_tree.h"
+#include "recipes/files/packaged.h"
 #include "recipes/suggest.h"
 
 namespace comera::cli {
@@ -50,7 +50,7 @@ std::string missing(const CLI::App& program, const std::string& name) {
   if (!text.positional)
     return fmt::format("{} is missing: give {} {}; see comera {} --help", name, name, text.value, words);
   if (name == "recipe") {
-    const std::vector<std::string> names = recipe_names();
+    const std::vector<std::string> names = packaged_recipes();
     return fmt::format("the argument RECIPE is missing: give a TOML file{}",
                        names.empty()
                            ? std::string()

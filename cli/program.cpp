@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <memory>
 #include <new>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -23,6 +24,7 @@
 #include "kernels/core/console.h"
 #include "kernels/core/version.h"
 #include "recipes/suggest.h"
+#include "training/logging/progress.h"
 
 namespace comera::cli {
 
@@ -48,6 +50,7 @@ void add_commands(CLI::App& program) {
   add_export_command(program);
   add_import_command(program);
   add_inspect_command(program);
+  add_recipes_command(program);
   add_report_command(program);
   add_compact_command(program);
   add_clicks_command(program);
@@ -71,7 +74,10 @@ std::string asked_command(const CLI::App& program, int argc, const char* const* 
       std::vector<std::string> names;
       for (const CLI::App* each : commands)
         if (!each->get_group().empty()) names.push_back(each->get_name());
-      throw UsageError(fmt::format("'{}' is not a command{}", asked + word, suggestion(word, names)));
+      const std::string advice = word == "train" && asked.empty()
+                                     ? std::string("; did you mean pretrain, finetune or clicks train?")
+                                     : suggestion(word, names);
+      throw UsageError(fmt::format("'{}' is not a command{}", asked + word, advice));
     }
     asked += word;
     command = *found;
@@ -109,6 +115,8 @@ void run_command(CLI::App& program, int argc, const char* const* argv) {
     refuse_processes(command, argc, argv);
     std::vector<std::string> words = words_for(program, argc, argv);
     use_names_of_now(command, words);
+    std::optional<Ticker> ticker;
+    if (!launched_among_several()) ticker.emplace("comera " + command);
     program.parse(std::move(words));
   } catch (const CLI::Success& wish) {  // --help, --version
     std::ostringstream text, none;

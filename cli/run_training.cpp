@@ -8,12 +8,15 @@
 #include "cli/precision_note.h"
 #include "kernels/backends/processors.h"
 #include "kernels/core/console.h"
+#include "kernels/core/terminal.h"
 #include "reports/number_text.h"
 #include "training/tasks/masked_language_task.h"
 
 namespace comera::cli {
 
 namespace {
+
+std::string good(const std::string& score) { return styled(stdout, Style::good, score); }
 
 double mebibytes(double bytes) { return bytes / 1048576; }
 
@@ -37,9 +40,9 @@ void print_held_out(const Evaluation& e) {
     return;
   }
   print_out(
-      "held-out loss    {:.4f} nats per masked token, over {} tokens\n"
+      "held-out loss    {} nats per masked token, over {} tokens\n"
       "masked accuracy  {:.2f} %\n",
-      e.loss, grouped(e.targets), 100 * e.accuracy);
+      good(fmt::format("{:.4f}", e.loss)), grouped(e.targets), 100 * e.accuracy);
   const auto& [baselines, sources] = e.details_as<MaskedLanguageDetails>();
   const double gain = baselines.unigram - e.loss;
   print_out(
@@ -62,8 +65,9 @@ void print_no_best(const TrainingRun& run) {
 void print_clicks(const TrainingRun& run, const TrainingOutcome& outcome) {
   if (outcome.evaluation) print_out("last             {}\n", run.task().describe(*outcome.evaluation));
   if (!outcome.best.empty())
-    print_out("best             log loss {:.4f} at step {}: {}\n", -outcome.best_score,
-              grouped(outcome.best_step), outcome.best.string());
+    print_out("best             {} at step {}: {}\n",
+              good(fmt::format("log loss {:.4f}", -outcome.best_score)), grouped(outcome.best_step),
+              outcome.best.string());
   else if (outcome.evaluation)
     print_no_best(run);
 }
@@ -71,8 +75,9 @@ void print_clicks(const TrainingRun& run, const TrainingOutcome& outcome) {
 void print_scores(const TrainingRun& run, const TrainingOutcome& outcome) {
   if (outcome.evaluation) print_out("last             {}\n", run.task().describe(*outcome.evaluation));
   if (!outcome.best.empty())
-    print_out("best             {} {:.4f} at step {}: {}\n", data::name_of(*run.recipe().task.metric),
-              outcome.best_score, grouped(outcome.best_step), outcome.best.string());
+    print_out("best             {} at step {}: {}\n",
+              good(fmt::format("{} {:.4f}", data::name_of(*run.recipe().task.metric), outcome.best_score)),
+              grouped(outcome.best_step), outcome.best.string());
   else if (outcome.evaluation)
     print_no_best(run);
 }
@@ -98,6 +103,20 @@ void print_costs(TrainingRun& run, const TrainingOutcome& outcome) {
     print_out("skipped          {} of {} steps as not finite\n", grouped(outcome.skipped),
               grouped(outcome.step));
   print_out("saved            {}\n", outcome.checkpoint.string());
+}
+
+// What a pretrained model is good for.
+void print_next(const Recipe& recipe) {
+  const std::string run = for_shell(recipe.run.output);
+  print_out("\n{}\n", styled(stdout, Style::heading, "What to try next:"));
+  if (!recipe.data.validation.empty())
+    print_out("  comera fill-mask {} --held-out {}\n", run, for_shell(recipe.data.validation));
+  print_out(
+      "  comera report {0} --output {1}\n"
+      "  comera export {0} --to {2}\n"
+      "  comera finetune ... --from {0}, comera embed {0} ... (--help shows examples)\n",
+      run, for_shell((std::filesystem::path(recipe.run.output) / "report.html").string()),
+      for_shell((std::filesystem::path(recipe.run.output) / "exported").string()));
 }
 
 void print_stopped(const TrainingRun& run, const TrainingOutcome& outcome) {
@@ -142,6 +161,7 @@ void run_training(const Recipe& recipe, const TrainingOptions& options, StopSign
   else if (outcome.evaluation)
     print_held_out(*outcome.evaluation);
   print_costs(run, outcome);
+  if (!recipe.dlrm && !options.finetune) print_next(run.recipe());
 }
 
 }  // namespace comera::cli

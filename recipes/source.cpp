@@ -6,8 +6,10 @@
 #include <sstream>
 
 #include "recipes/adaptation.h"
+#include "recipes/files/include.h"
 #include "recipes/schema/nesting.h"
 #include "recipes/schema/old_names.h"
+#include "storage/small_file.h"
 
 namespace comera::recipe_detail {
 
@@ -86,10 +88,20 @@ toml::node& element(toml::array& list, const std::string& index, const std::stri
 
 }  // namespace
 
+std::string read_recipe_file(const std::filesystem::path& file) {
+  constexpr std::int64_t limit = std::int64_t{4} << 20;
+  try {
+    return storage::read_small_file(file, limit, "a recipe, a TOML file");
+  } catch (const Error& error) {
+    throw UsageError(error.what());
+  }
+}
+
 Source::Source(std::string_view text, std::string file, const std::vector<std::string>& overrides,
                const BaseRecipe& base, Origin origin)
     : file_(std::move(file)), root_(parse(text, file_)) {
   renew();
+  if (origin == Origin::user) include();
   if (origin == Origin::checkpoint) {
     drop_all_idle();
     keep_precision();
@@ -102,6 +114,37 @@ Source::Source(std::string_view text, std::string file, const std::vector<std::s
     take_model(of_base);
   }
   for (const auto& assignment : overrides) override_with(assignment);
+}
+
+// An included recipe: it is part of another one.
+Source::Source(std::string_view text, const std::string& file, Includers includers)
+    : file_(file), root_(parse(text, file)), includers_(std::move(includers)) {
+  renew();
+  include();
+}
+
+void Source::include() {
+  const toml::node* given = root_.get("include");
+  if (given == nullptr) return;
+  const std::string at = place(*given);
+  if (!given->is_string())
+    throw UsageError(fmt::format("{}: include = {}: give one name or path as a string", at, quote(*given)));
+  const std::filesystem::path file = included_file(given->as_string()->get(), file_, at);
+  Includers chain = includers_;
+  chain.files.push_back(file_);
+  std::error_code code;
+  for (const std::string& above : chain.files)
+    if (std::filesystem::equivalent(above, file, code))
+      throw UsageError(
+          fmt::format("{}: include = \"{}\": leads back to {}; recipes cannot include each other in "
+                      "a circle",
+                      at, given->as_string()->get(), above));
+  Source base(read_recipe_file(file), file.lexically_normal().string(), std::move(chain));
+  root_.erase("include");
+  complete_with(root_, std::move(base.root_));
+  old_names_.insert(old_names_.end(), base.old_names_.begin(), base.old_names_.end());
+  included_ = std::move(base.included_);
+  included_.insert(base.file_);
 }
 
 void Source::drop_all_idle() {
@@ -270,9 +313,11 @@ void Source::drop_replaced(toml::table& table, const std::string& key) {
 }
 
 std::string Source::place(const toml::source_region& region) const {
-  if (region.path && *region.path != file_) return *region.path;  // within an override's value
-  if (region.begin.line == 0) return file_;
-  return fmt::format("{}:{}:{}", file_, region.begin.line, region.begin.column);
+  const bool is_own = !region.path || *region.path == file_;
+  if (!is_own && !included_.contains(*region.path)) return *region.path;  // within an override's value
+  const std::string& file = is_own ? file_ : *region.path;
+  if (region.begin.line == 0) return file;
+  return fmt::format("{}:{}:{}", file, region.begin.line, region.begin.column);
 }
 
 std::string Source::place(const toml::node& node) const {

@@ -2,7 +2,9 @@
 
 #include <toml++/toml.h>
 
+#include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,10 +31,14 @@ class Places {
   std::map<std::string, std::string> places_;
 };
 
+// Throws UsageError if it cannot be read.
+std::string read_recipe_file(const std::filesystem::path& file);
+
 // A recipe's TOML tree with the overrides applied.
 class Source {
  public:
   // Overrides are applied after the base.
+  // user: `include` at the top completes it with another recipe's keys.
   // checkpoint: keys that a phase does not use are dropped.
   enum class Origin : std::uint8_t { user, checkpoint };
   Source(std::string_view text, std::string file, const std::vector<std::string>& overrides,
@@ -47,6 +53,12 @@ class Source {
   const std::vector<std::string>& old_names() const { return old_names_; }
 
  private:
+  struct Includers {
+    std::vector<std::string> files;  // whose `include` led here, outermost first
+  };
+  Source(std::string_view text, const std::string& file, Includers includers);
+
+  void include();
   void take_model(const toml::table& base);
   void override_with(const std::string& assignment);
   void drop(toml::table& table, const std::string& key) const;
@@ -64,6 +76,8 @@ class Source {
   toml::table root_;
   std::map<const toml::node*, std::string> overridden_;
   std::vector<std::string> old_names_;
+  Includers includers_;
+  std::set<std::string> included_;  // files that keys of root_ come from
 };
 
 // The value as quoted in a message: "'six'", "1.5", "a list", "a table", and for a long string its length.

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace comera {
 
@@ -38,6 +39,40 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
     }
   }
   return best;
+}
+
+std::string usual_key(std::string_view word) {
+  static constexpr std::pair<std::string_view, std::string_view> keys[] = {
+      {"lr", "phase.0.learning_rate"},
+      {"learning_rate", "phase.0.learning_rate"},
+      {"batch_size", "phase.0.tokens_per_micro_batch"},
+      {"per_device_train_batch_size", "phase.0.tokens_per_micro_batch"},
+      {"gradient_accumulation_steps", "phase.0.micro_batches_per_step"},
+      {"accumulation_steps", "phase.0.micro_batches_per_step"},
+      {"steps", "phase.0.steps"},
+      {"max_steps", "phase.0.steps"},
+      {"num_steps", "phase.0.steps"},
+      {"epochs", "phase.0.epochs"},
+      {"num_epochs", "phase.0.epochs"},
+      {"num_train_epochs", "phase.0.epochs"},
+      {"warmup", "phase.0.warmup_steps"},
+      {"warmup_steps", "phase.0.warmup_steps"},
+      {"length", "phase.0.length"},
+      {"max_length", "phase.0.length"},
+      {"max_seq_length", "phase.0.length"},
+      {"hidden_size", "model.hidden"},
+      {"d_model", "model.hidden"},
+      {"num_layers", "model.layers"},
+      {"num_hidden_layers", "model.layers"},
+      {"num_attention_heads", "model.heads"},
+      {"intermediate_size", "model.ffn"},
+      {"vocab_size", "model.vocabulary"},
+      {"max_position_embeddings", "model.max_positions"},
+      {"seed", "run.seed"},
+  };
+  for (const auto& [name, key] : keys)
+    if (name == word) return std::string(key);
+  return "";
 }
 
 std::string suggestion(std::string_view word, const std::vector<std::string>& candidates) {

@@ -15,4 +15,8 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
 // "; did you mean 'layers'?" or, if nothing is near, "; expected one of layers, hidden".
 std::string suggestion(std::string_view word, const std::vector<std::string>& candidates);
 
+// The key of a recipe for what other programs call `word` ("lr", "batch_size"), or what sits in another
+// section: "phase.0.learning_rate". Empty for other words.
+std::string usual_key(std::string_view word);
+
 }  // namespace comera

@@ -371,7 +371,9 @@ void require_training_keys(const Recipe& recipe) {
 void require_pretraining_keys(const Recipe& recipe) {
   if (recipe.data.train.empty() && recipe.data.sources.empty())
     throw UsageError(
-        "data.train is empty; pretraining needs it: --set data.train=PATH (or several [[data.source]])");
+        "data.train is empty: name shards with --data DIR, or files to make them from with --input PATH (in "
+        "a "
+        "recipe: data.train, or several [[data.source]])");
   require_training_keys(recipe);
 }
 

@@ -17,6 +17,7 @@ program=build/release/cli/comera
 input=""
 settings=()
 child=""
+train=()
 
 fail() {
   printf '\nquickstart: error: %s\n' "$*" >&2
@@ -94,8 +95,12 @@ stop() {
   if [[ -n $child ]]; then
     kill -TERM "$child" 2> /dev/null || true
     wait "$child" || true
-    printf 'go on, in %s, with:\n  ' "$PWD"
-    print_command "${train[@]}" --resume auto
+    if ((${#train[@]} > 0)); then
+      printf 'go on, in %s, with:\n  ' "$PWD"
+      print_command "${train[@]}" --resume auto
+    else
+      printf 'the same command goes on with the build\n'
+    fi
   fi
   exit 130
 }
@@ -116,14 +121,48 @@ if [[ -z $input ]]; then
 fi
 [[ -e $input ]] || fail "$input: no such folder"
 
+# Compiles in a dozen lines, with all output in a log.
+build() {
+  local log=$1 minutes total="" done_files="" shown=0 percent=0 started=$SECONDS
+  minutes=$(((26 + $(nproc) - 1) / $(nproc)))
+  printf 'compiling the program, the first time about %d minutes on %d cores; all output goes to %s\n' "$minutes" "$(nproc)" "$log"
+  set -m # as for training: Ctrl-C reaches it through stop()
+  cmake --build --preset release --target comera >> "$log" 2>&1 &
+  child=$!
+  set +m
+  while kill -0 "$child" 2> /dev/null; do
+    sleep 1
+    # Ninja's "[12/345]", make's "[ 12%]".
+    IFS=/ read -r done_files total < <(grep -o '^\[[0-9]*/[0-9]*\]' "$log" | tail -n 1 | tr -d '[]') || true
+    if [[ -n $total ]]; then
+      percent=$((100 * done_files / total))
+    else
+      percent=$(grep -o '^\[ *[0-9]*%\]' "$log" | tail -n 1 | tr -dc '0-9' || true)
+      percent=${percent:-0}
+    fi
+    if ((percent >= shown + 10)); then
+      shown=$((percent / 10 * 10))
+      printf '  %3d %%, %d:%02d min\n' "$shown" $(((SECONDS - started) / 60)) $(((SECONDS - started) % 60))
+    fi
+  done
+  local status=0
+  wait "$child" || status=$?
+  child=""
+  return "$status"
+}
+
 stage "build"
 backends=()
 if [[ ! -e build/release/CMakeCache.txt && ! -e /dev/nvidiactl && ! -e /dev/dxg ]] && command -v nvcc /usr/local/cuda/bin/nvcc > /dev/null; then
   backends=(-DCOMERA_CUDA=OFF)
   echo "without the CUDA backend, which takes minutes to compile: there is no GPU here; later: cmake --preset release -DCOMERA_CUDA=ON"
 fi
-cmake --preset release ${backends[@]+"${backends[@]}"} > /dev/null
-cmake --build --preset release --target comera
+build_log=build/quickstart.log
+mkdir -p build
+if ! { cmake --preset release ${backends[@]+"${backends[@]}"} > "$build_log" 2>&1 && build "$build_log"; }; then
+  tail -n 20 "$build_log" >&2
+  fail "the build did not succeed; all of its output is in $PWD/$build_log"
+fi
 "$program" --version
 
 folder=runs/quickstart/$(date +%Y%m%d-%H%M%S)
@@ -133,6 +172,15 @@ metrics=$folder/run/metrics.jsonl
 train=("$program" pretrain "$recipe" --input "$input" --output "$folder/run" ${settings[@]+"${settings[@]}"})
 
 stage "tokenizer, data, half of the training"
+cat << 'TEXT'
+The model learns to fill in pieces of code that are hidden from it. How to read the numbers:
+  loss      how surprised the model is by the hidden pieces, in nats: the lower, the better. 'held-out' is
+            measured on files that it never learns from
+  uniform   the loss of guessing every piece of the vocabulary alike: where a new model begins
+  unigram   the loss of guessing each piece as often as it occurs: what a model has to beat to know more than counts
+  accuracy  the share of hidden pieces whose first guess is right
+
+TEXT
 print_command "${train[@]}"
 start_training "${train[@]}"
 steps=""
@@ -180,9 +228,18 @@ else
 fi
 
 stage "guesses: pieces of held-out code"
+cat << 'TEXT'
+Ten pieces from inside lines of held-out code. Easy ones, such as line ends and brackets, are not asked for, so
+that fewer are right than the masked accuracy says.
+TEXT
 fill=("$program" fill-mask "$folder/run" --held-out "$folder/run/data/shards" --examples 10 --top 3)
 print_command "${fill[@]}"
 "${fill[@]}"
+
+stage "report"
+runs=("$folder/run")
+[[ ! -e $task_output/recipe.toml ]] || runs+=("$task_output")
+"$program" report "${runs[@]}" --output "$folder/report.html" --overwrite
 end_stage
 print_times
 
@@ -193,7 +250,10 @@ gain=$(awk -v a="$unigram" -v b="$loss" 'BEGIN {printf "%.3f", a - b}')
 
 cat << TEXT
 
+Open $PWD/$folder/report.html in a browser: curves, sizes and scores.
+
 All of it is in $folder:
+  report.html               the report
   run/tokenizer.model       the tokenizer (SentencePiece)
   run/data/shards/          token ids (HDF5)
   run/recipe.toml           the recipe with every key
@@ -213,6 +273,8 @@ What to try next:
   dense baseline   scripts/quickstart.sh --set tensorized.enabled=false
   how it shrank    docs/guide/rank-adaptation.md
   how fast it is   $program bench step --checkpoint $folder/run
+  use it           $program fill-mask $folder/run 'for i [MASK] range(10):'
+                   $program export $folder/run --to exported
   larger models    $program inspect recipes/codebert_base.toml --vocabulary 50265
   every key        docs/reference/recipes.md
 TEXT

@@ -23,6 +23,7 @@ void add_glue_command(CLI::App& program);
 void add_export_command(CLI::App& program);
 void add_import_command(CLI::App& program);
 void add_inspect_command(CLI::App& program);
+void add_recipes_command(CLI::App& program);
 void add_report_command(CLI::App& program);
 void add_compact_command(CLI::App& program);
 void add_clicks_command(CLI::App& program);

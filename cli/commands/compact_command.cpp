@@ -1,21 +1,23 @@
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "cli/checkpoint_subject.h"
 #include "cli/commands/commands.h"
 #include "cli/options/number_checks.h"
 #include "cli/options/output_options.h"
+#include "cli/options/recipe_options.h"
 #include "kernels/core/console.h"
 #include "model/rank_sizes.h"
 #include "reports/number_text.h"
 #include "reports/text/text_table.h"
 #include "storage/durable_file.h"
+#include "training/logging/progress.h"
 #include "training/ranks/dense_compaction.h"
 #include "training/ranks/rank_compaction.h"
 
@@ -25,7 +27,8 @@ namespace {
 
 struct CompactOptions {
   std::string checkpoint, from_dense;  // one of them
-  std::filesystem::path output, recipe;
+  std::filesystem::path output;
+  std::string recipe;
   std::vector<std::string> overrides;
   DenseCompactionOptions compaction;
   bool overwrite = false;
@@ -96,19 +99,21 @@ void compact_from_dense(const CompactOptions& options) {
         fmt::format("--error must be at least 0 and less than 1, not {}", options.compaction.error));
   const std::filesystem::path source = checkpoint_subject(options.from_dense, "a checkpoint (.h5)");
   const CheckpointReader dense(source);
-  const Recipe recipe = dense_compaction_recipe(dense, options.recipe, options.overrides);
+  const std::filesystem::path shapes = options.recipe.empty() ? "" : find_recipe(options.recipe);
+  const Recipe recipe = dense_compaction_recipe(dense, shapes, options.overrides);
   const std::filesystem::path output = output_file(options, source);
   prepare_output(output);
   print_out("layer  shape\n    {:>14}{:>14}{:>9}{:>11}{:>11} {:>9}\n", "before", "after", "times", "allowed",
             "reached", "s");
   flush_output();
   DenseCompactionOptions compaction = options.compaction;
-  const bool terminal = isatty(STDERR_FILENO) == 1;
+  std::optional<Ticker> ticker;
   compaction.begins = [&](const std::string& layer, int number, int layers) {
-    if (terminal) log_info("\r\033[K{} of {}: {}", number, layers, layer);
+    ticker.reset();
+    ticker.emplace(fmt::format("{} of {}, {}", number, layers, layer));
   };
   compaction.finished = [&](const CompactedLayer& layer) {
-    if (terminal) log_info("\r\033[K");
+    ticker.reset();
     print_row(layer, options.compaction.error);
   };
   const DenseCompaction done = compact_dense(dense, recipe, compaction, output);

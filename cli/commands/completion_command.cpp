@@ -4,10 +4,10 @@
 
 #include "cli/commands/commands.h"
 #include "cli/options/choice.h"
-#include "cli/options/recipe_options.h"
 #include "cli/pages/command_pages.h"
 #include "cli/pages/completion.h"
 #include "kernels/core/console.h"
+#include "recipes/files/packaged.h"
 #include "storage/durable_file.h"
 #include "storage/folder.h"
 
@@ -23,8 +23,8 @@ void write_manual(const CommandText& program, const std::filesystem::path& folde
   };
   for (const auto& [name, page] : manual_pages(program))
     write(std::filesystem::path("man/man1") / name, page);
-  write("bash-completion/completions/comera", bash_completion(program, recipe_names()));
-  write("zsh/site-functions/_comera", zsh_completion(program, recipe_names()));
+  write("bash-completion/completions/comera", bash_completion(program, packaged_recipes()));
+  write("zsh/site-functions/_comera", zsh_completion(program, packaged_recipes()));
 }
 
 }  // namespace
@@ -41,8 +41,8 @@ void add_completion_command(CLI::App& program) {
       "Debian package installs both scripts.");
   command->callback([&program, shell] {
     const CommandText text = command_text(program);
-    print_out("{}", *shell == "bash" ? bash_completion(text, recipe_names())
-                                     : zsh_completion(text, recipe_names()));
+    print_out("{}", *shell == "bash" ? bash_completion(text, packaged_recipes())
+                                     : zsh_completion(text, packaged_recipes()));
   });
 }
 

@@ -10,6 +10,7 @@
 #include "cli/options/choice.h"
 #include "cli/options/inference_options.h"
 #include "cli/options/output_options.h"
+#include "data/tables/table_reader.h"
 #include "kernels/backends/backends.h"
 #include "kernels/core/console.h"
 #include "storage/durable_file.h"
@@ -78,8 +79,15 @@ void embed(const EmbedOptions& options) {
                     options.inference.model.string(), task.text.front()));
   const MicroBatchCapacity capacity = inference_capacity(options.inference, loaded);
   const std::int64_t types = loaded.model.config().types;
-  const auto examples =
-      data::Examples::read(task, {{"input", options.input}}, loaded.tokenizer, false, capacity.longest);
+  const auto examples = [&] {
+    try {
+      return data::Examples::read(task, {{"input", options.input}}, loaded.tokenizer, false,
+                                  capacity.longest);
+    } catch (const data::UnsuitableTable& error) {
+      if (!options.text.empty()) throw;
+      throw Error(fmt::format("{}; name the column of the texts with --text COLUMN", error.what()));
+    }
+  }();
   auto samples = std::make_unique<data::ExampleSamples>(examples, capacity.longest, types);
   report_examples(options.input.string(), *samples, examples, capacity.longest);
   const auto output =

@@ -14,6 +14,7 @@
 #include "data/tables/glue.h"
 #include "kernels/backends/backends.h"
 #include "kernels/core/console.h"
+#include "kernels/core/terminal.h"
 #include "storage/durable_file.h"
 #include "storage/folder.h"
 #include "storage/json_file.h"
@@ -61,7 +62,8 @@ class GlueBenchmark {
       for (std::int64_t seed = 1; seed <= options_.seeds; ++seed) {
         const Ended ended = run_once(task, seed);
         if (ended == Ended::stopped) {
-          print_out("{}stopped; repeat the command to continue\n", table_.text());
+          print_out("{}stopped; repeat the command to continue\n",
+                    table_.empty() ? "" : with_heading(stdout, table_.text()));
           return;
         }
         is_new = is_new || ended == Ended::now;
@@ -70,7 +72,8 @@ class GlueBenchmark {
       write_submissions(task, is_new);
     }
     write_table();
-    print_out("{}results in {}{}\n", table_.text(), (options_.output / "glue.json").string(),
+    print_out("{}results in {}{}\n", with_heading(stdout, table_.text()),
+              (options_.output / "glue.json").string(),
               storage::exists(options_.output / "submission")
                   ? ", predictions for GLUE's server in submission/ beside it"
                   : "");
@@ -81,23 +84,32 @@ class GlueBenchmark {
   enum class Ended : std::uint8_t { before, now, stopped };
 
   std::vector<std::string> find_tasks() {
-    for (const std::string& task : options_.tasks) static_cast<void>(data::glue_folder(task));
+    std::vector<std::string> asked;
+    for (const std::string& given : options_.tasks) {
+      asked.push_back(data::glue_task_named(given));
+      static_cast<void>(data::glue_folder(asked.back()));
+    }
     storage::refuse_missing(options_.data, "folder");
-    std::vector<std::string> found;
+    std::vector<std::string> found, reasons;
     for (const std::string& name : data::glue_tasks_by_size()) {
-      if (!options_.tasks.empty() && std::ranges::find(options_.tasks, name) == options_.tasks.end())
-        continue;
+      if (!asked.empty() && std::ranges::find(asked, name) == asked.end()) continue;
       const data::Task task = data::glue_task(name, options_.data / data::glue_folder(name));
       std::string missing;
       for (const auto* sets : {&task.train, &task.validation})
         for (const data::Task::Set& set : *sets)
           if (std::error_code code; missing.empty() && !std::filesystem::exists(set.file, code))
-            missing = fmt::format("there is no {}", set.file.string());
-      if (missing.empty())
+            missing = fmt::format("{} has no {}", (options_.data / data::glue_folder(name)).string(),
+                                  set.file.filename().string());
+      if (missing.empty()) {
         found.push_back(name);
-      else
+      } else {
         table_.leave_out(name, missing);
+        reasons.push_back(missing);
+      }
     }
+    if (found.empty() && !asked.empty())
+      throw UsageError(fmt::format("{}; give --data the folder with the tasks' folders as published",
+                                   fmt::join(reasons, ", ")));
     if (found.empty())
       throw UsageError(
           fmt::format("{}: has no files of these tasks; give the folder with MNLI, RTE and so on, each with "
@@ -237,6 +249,7 @@ class GlueBenchmark {
       scores.push_back(*score(engine, described, examples, set.name, capacity, loaded.model.config()));
       result.examples += examples.count();
     }
+    if (described.kind == data::TaskKind::classification) result.majority = scores.front().majority;
     for (const data::GlueNumber& number : data::glue_numbers(task))
       result.numbers.push_back(
           std::ranges::find(scores, number.set, &data::TaskScores::set)->value(number.metric));
@@ -329,7 +342,7 @@ void add_glue_command(CLI::App& program) {
   command->add_option("--seeds", options->seeds, "Train each task with this many random seeds")
       ->check(positive_number)
       ->capture_default_str();
-  command->add_option("--tasks", options->tasks, "Run these tasks only, for instance mnli,rte")
+  command->add_option("--tasks", options->tasks, "Run these tasks only, for instance mnli,rte or SST-2")
       ->delimiter(',')
       ->type_name("TASK,...");
   CLI::Option* from_mnli = command->add_flag(

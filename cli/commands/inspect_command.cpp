@@ -15,6 +15,7 @@
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
 #include "kernels/core/console.h"
+#include "kernels/core/terminal.h"
 #include "measurements/phase_costs.h"
 #include "recipes/encoder_config.h"
 #include "recipes/recipe.h"
@@ -85,7 +86,7 @@ void inspect_ranks(const InspectOptions& options) {
   const CheckpointRanks state = ranks_in(options.subjects[0]);
   warn_of_nonfinite(CheckpointReader(checkpoint_subject(options.subjects[0], "a checkpoint (.h5)")));
   print_out("{}: step {}\n\n", state.name, state.step);
-  print_out("{}", rank_report(state));
+  print_out("{}", with_heading(stdout, rank_report(state)));
 }
 
 void compare(const InspectOptions& options) {

@@ -9,6 +9,7 @@
 #include "cli/precision_note.h"
 #include "cli/training_plan.h"
 #include "kernels/core/console.h"
+#include "kernels/core/terminal.h"
 #include "measurements/size_plan.h"
 #include "recipes/encoder_config.h"
 #include "storage/durable_file.h"
@@ -44,7 +45,7 @@ void plan(const PlanOptions& options) {
       "the best size of {} for {:g} hours, from the results of other models and the time of a step here\n"
       "\n",
       find_recipe(options.recipe.file).filename().string(), options.hours);
-  print_out("{}", size_plan_header());
+  print_out("{}", with_heading(stdout, size_plan_header()));
   const SizePlan sizes = plan_size(recipe, tokenizer.vocabulary(), [](const PlannedSize& size) {
     print_out("{}", size_plan_row(size));
     flush_output();

@@ -1,15 +1,20 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <memory>
+#include <ranges>
 
 #include "cli/commands/commands.h"
+#include "cli/options/arguments.h"
 #include "cli/options/device_option.h"
 #include "cli/options/number_checks.h"
 #include "cli/options/training_options.h"
 #include "cli/run_input.h"
 #include "cli/run_training.h"
+#include "data/shards/sequence_set.h"
 #include "kernels/backends/processors.h"
 #include "kernels/core/console.h"
 #include "storage/folder.h"
@@ -24,17 +29,59 @@ using Clock = std::chrono::steady_clock;
 
 struct ResumeOptions {
   std::string run, device;
+  std::vector<std::string> folders;  // --data
   std::vector<std::string> overrides;
   double hours = 0;  // 0: until the run's end
   std::int64_t stop_after = 0;
   bool use_older = false;
 };
 
+// The run's shards, which have moved: each of the sources by its name.
+void move_data(DataSection& data, const std::vector<std::string>& folders) {
+  if (folders.empty()) return;
+  if (data.sources.empty()) {
+    if (folders.size() > 1 || data.train.empty())
+      throw UsageError(data.train.empty() ? "--data is for runs on shards, and this one has none"
+                                          : "--data: the run has one folder of shards; give its new place");
+    data.train = folders[0];
+    if (!data.validation.empty() && data::has_held_out(data.train)) data.validation = data.train;
+    return;
+  }
+  for (const std::string& folder : folders) {
+    const std::string name = DataSource{.folder = folder, .weight = {}}.name();
+    const auto moved = std::ranges::find(data.sources, name, &DataSource::name);
+    if (moved == data.sources.end())
+      throw UsageError(
+          fmt::format("--data {}: the run has no source named {}; its folders are {}", folder, name,
+                      fmt::join(data.sources | std::views::transform(&DataSource::folder), ", ")));
+    moved->folder = folder;
+  }
+}
+
+void require_data(const std::filesystem::path& run, const DataSection& data) {
+  std::vector<std::string> folders = {data.train, data.validation};
+  for (const DataSource& source : data.sources) folders.push_back(source.folder);
+  for (const std::string& folder : folders)
+    if (std::error_code code; !folder.empty() && !std::filesystem::exists(folder, code))
+      throw UsageError(fmt::format(
+          "{}: its data were in {}, where nothing is now; if they have moved: comera resume {} --data DIR",
+          run.string(), folder, for_shell(run.string())));
+}
+
+// A checkpoint that was copied without its run.
+[[noreturn]] void refuse_checkpoint(const std::filesystem::path& file) {
+  throw UsageError(fmt::format(
+      "{0}: is a file, and runs are resumed in their folders; to train on from this checkpoint's weights, "
+      "without its optimizer state: comera pretrain RECIPE --from {1} --data DIR --output RUN",
+      file.string(), for_shell(file.string())));
+}
+
 // The run's recipe. The folder may have been moved, and the run's original files may be gone.
 Recipe recipe_to_resume(const ResumeOptions& options) {
   const std::filesystem::path run = options.run;
   std::error_code code;
   refuse_keys(options.overrides, {"run.output"}, "the run stays in its folder; omit it");
+  if (std::filesystem::is_regular_file(run, code)) refuse_checkpoint(run);
   if (!std::filesystem::is_directory(run, code))
     throw UsageError(fmt::format("{}: no such run; give the run's folder (its --output)", run.string()));
   std::optional<Recipe> own = recipe_of_run(run, options.overrides);
@@ -53,6 +100,8 @@ Recipe recipe_to_resume(const ResumeOptions& options) {
       std::filesystem::exists(tokenizer, code) && !sets_key(options.overrides, "data.tokenizer"))
     recipe.data.tokenizer = tokenizer.string();
   follow_run_shards(run, recipe.data);
+  move_data(recipe.data, options.folders);
+  require_data(run, recipe.data);
   if (!options.device.empty()) recipe.run.device = options.device;
   require_device(recipe.run.device);  // before data are read
   return recipe;
@@ -93,6 +142,10 @@ void add_resume_command(CLI::App& program) {
   CLI::App* command = program.add_subcommand("resume", "Resume a stopped run");
   command->add_option("run", options->run, "The run's folder")->required()->type_name("RUN");
   command
+      ->add_option("--data", options->folders,
+                   "The run's shards are in this folder now; of several sources, each is found by its name")
+      ->type_name("DIR");
+  command
       ->add_option("--hours", options->hours,
                    "Save a checkpoint and stop after this many hours (default: at the run's end)")
       ->check(number_above_0(1e6));
@@ -110,7 +163,8 @@ void add_resume_command(CLI::App& program) {
   command->footer(
       "Examples:\n"
       "  comera resume runs/first\n"
-      "  comera resume runs/first --hours 8");
+      "  comera resume runs/first --hours 8\n"
+      "  comera resume runs/first --data /data/shards");
   command->callback([options] {
     run_in_job(
         [&](Communicator& communicator, StopSignals& signals) { resume(*options, communicator, signals); });

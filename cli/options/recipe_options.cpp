@@ -5,23 +5,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "recipes/files/packaged.h"
 #include "recipes/suggest.h"
-#include "storage/folder.h"
 
 namespace comera::cli {
 
 namespace {
-
-// PREFIX/share/comera/recipes of a program in PREFIX/bin, or recipes/ of the source that a program was built
-// within. Empty if there is neither.
-std::filesystem::path recipes_folder() {
-  std::error_code code;
-  std::filesystem::path place = std::filesystem::read_symlink("/proc/self/exe", code).parent_path();
-  for (int level = 0; level < 5 && !code && place.has_relative_path(); ++level, place = place.parent_path())
-    for (const char* folder : {"share/comera/recipes", "recipes"})
-      if (std::filesystem::exists(place / folder / "quickstart.toml", code)) return place / folder;
-  return {};
-}
 
 bool is_plain_name(const std::string& given) {
   return !given.empty() && given.find('/') == std::string::npos;
@@ -29,27 +18,23 @@ bool is_plain_name(const std::string& given) {
 
 }  // namespace
 
-std::vector<std::string> recipe_names() {
-  std::error_code code;
-  std::vector<std::string> names;
-  for (const std::filesystem::path& file : storage::entries_of(recipes_folder(), code))
-    if (file.extension() == ".toml") names.push_back(file.stem().string());
-  std::ranges::sort(names);
-  return names;
-}
-
 std::filesystem::path find_recipe(const std::string& given) {
   std::error_code code;
   const bool is_file = std::filesystem::exists(given, code) && !std::filesystem::is_directory(given, code);
-  if (is_file || !is_plain_name(given)) return given;
-  const std::filesystem::path folder = recipes_folder();
-  const std::vector<std::string> names = recipe_names();
-  const std::string name = std::filesystem::path(given).extension() == ".toml"
-                               ? std::filesystem::path(given).stem().string()
-                               : given;
-  if (std::ranges::find(names, name) != names.end()) return folder / (name + ".toml");
-  throw UsageError(fmt::format("{}: no such file, nor a recipe of that name{}", given,
-                               names.empty() ? "" : suggestion(name, names)));
+  if (is_file) return given;
+  const std::filesystem::path path = given;
+  const auto packaged = packaged_recipe(path.filename().string());
+  if (is_plain_name(given)) {
+    if (packaged) return *packaged;
+    const std::vector<std::string> names = packaged_recipes();
+    throw UsageError(fmt::format("{}: no such file, nor a recipe of that name{}", given,
+                                 names.empty() ? "" : suggestion(path.stem().string(), names)));
+  }
+  if (packaged && path.extension() == ".toml" && !std::filesystem::exists(given, code))
+    throw UsageError(
+        fmt::format("{0}: no such file; the recipe {1} came with the program: give its name, {1}", given,
+                    path.stem().string()));
+  return given;
 }
 
 void refuse_click_model(const Recipe& recipe, const std::filesystem::path& file) {

@@ -12,12 +12,9 @@ class App;
 
 namespace comera::cli {
 
-// The given file if it exists, else the installed recipe of that name ("quickstart", "quickstart.toml").
+// The given file if it exists, else the packaged recipe of that name ("quickstart", "quickstart.toml").
 // UsageError for an unknown name.
 std::filesystem::path find_recipe(const std::string& given);
-
-// Of those that came with the program, in order.
-std::vector<std::string> recipe_names();
 
 // RECIPE and --set, shared by the commands that work with a recipe.
 struct RecipeOptions {

@@ -1,6 +1,7 @@
 #include "data/tables/glue.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "kernels/core/check.h"
 
@@ -42,6 +43,13 @@ const std::vector<std::string>& glue_tasks_by_size() {
   static const std::vector<std::string> tasks = {"mnli", "qqp",  "qnli", "sst2", "cola",
                                                  "stsb", "mrpc", "rte",  "wnli"};
   return tasks;
+}
+
+std::string glue_task_named(const std::string& given) {
+  std::string name;
+  for (const char c : given)
+    if (c != '-' && c != '_') name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return std::ranges::count(glue_tasks_by_size(), name) > 0 ? name : given;
 }
 
 std::string glue_folder(const std::string& task) { return names_of(task).folder; }

@@ -14,6 +14,9 @@ namespace comera::data {
 // All tasks, those with the most training examples first.
 const std::vector<std::string>& glue_tasks_by_size();
 
+// The task of a name in any of its spellings: "sst2" of "SST-2", "SST2" or "sst-2"; other names as they are.
+std::string glue_task_named(const std::string& given);
+
 // The folder of a task's files in the official archive: "SST-2". UsageError for an unknown name.
 std::string glue_folder(const std::string& task);
 

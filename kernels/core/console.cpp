@@ -5,26 +5,24 @@
 #include <cerrno>
 #include <cstring>
 
+#include "kernels/core/terminal.h"
+
 namespace comera {
 
 namespace {
 
 int lost = 0;  // errno of the first failure
 
-void note_failure() noexcept {
-  if (lost == 0) lost = errno != 0 ? errno : EIO;
+void note_failure(int reason) noexcept {
+  if (lost == 0) lost = reason != 0 ? reason : EIO;
 }
 
 }  // namespace
 
-void write_message(std::FILE* to, std::string_view text) noexcept {
-  std::fwrite(text.data(), 1, text.size(), to);
-  std::fflush(to);
-}
+void write_message(std::FILE* to, std::string_view text) noexcept { print_text(to, text); }
 
 void write_output(std::string_view text) noexcept {
-  errno = 0;
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) note_failure();
+  if (const int reason = print_text(stdout, text); reason != 0) note_failure(reason);
 }
 
 OutputLost::OutputLost(int reason)
@@ -35,14 +33,14 @@ OutputLost::OutputLost(int reason)
 
 void flush_output() noexcept {
   errno = 0;
-  if (std::fflush(stdout) != 0) note_failure();
+  if (std::fflush(stdout) != 0) note_failure(errno);
 }
 
 void check_output() {
   flush_output();
   // A network file system may report an error only when the file is closed.
   const int copy = dup(STDOUT_FILENO);
-  if (copy >= 0 && close(copy) != 0) note_failure();
+  if (copy >= 0 && close(copy) != 0) note_failure(errno);
   if (lost != 0) throw OutputLost(lost);
 }
 

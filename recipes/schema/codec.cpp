@@ -66,9 +66,15 @@ void Reader::unknown_key(const toml::key& key, const toml::node& value, const Pa
                          const std::vector<std::string>& known) const {
   const std::string name(key.str());
   const std::string where = section.text();
+  const std::string usual = usual_key(name), last = usual.substr(usual.rfind('.') + 1);
+  std::string advice = suggestion(name, known);
+  if (std::ranges::count(known, last) > 0)
+    advice = fmt::format("; did you mean '{}'?", last);
+  else if (!usual.empty() && nearest(name, known).empty())
+    advice = fmt::format("; did you mean {}?", usual);
   throw UsageError(fmt::format("{}: {} is not a key of {}{}", source_.place(key, value),
                                (section / name).text(), where.empty() ? "a recipe" : "[" + where + "]",
-                               suggestion(name, known)));
+                               advice));
 }
 
 void Reader::missing_key(const toml::node& section, const Path& key) const {

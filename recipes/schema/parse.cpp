@@ -1,6 +1,5 @@
 #include "recipes/schema/schema.h"
 #include "recipes/validate.h"
-#include "storage/small_file.h"
 
 namespace comera {
 
@@ -33,24 +32,13 @@ Recipe parse_stored_recipe(std::string_view text, const std::string& name,
   return read(Source(text, name, overrides, {}, origin), origin);
 }
 
-namespace {
-std::string read_file(const std::filesystem::path& file) {
-  constexpr std::int64_t limit = std::int64_t{4} << 20;
-  try {
-    return storage::read_small_file(file, limit, "a recipe, a TOML file");
-  } catch (const Error& error) {
-    throw UsageError(error.what());
-  }
-}
-}  // namespace
-
 Recipe load_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                    const BaseRecipe& base) {
-  return parse_recipe(read_file(file), file.string(), overrides, base);
+  return parse_recipe(read_recipe_file(file), file.string(), overrides, base);
 }
 
 std::string run_output(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
-  const Source source(read_file(file), file.string(), overrides);
+  const Source source(read_recipe_file(file), file.string(), overrides);
   const auto* run = source.root().get_as<toml::table>("run");
   return run != nullptr ? (*run)["output"].value_or(std::string()) : std::string();
 }

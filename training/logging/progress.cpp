@@ -2,18 +2,22 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <condition_variable>
+#include <csignal>
 #include <ctime>
 #include <mutex>
-#include <stop_token>
+#include <system_error>
+#include <utility>
+#include <vector>
 
 #include "kernels/core/console.h"
 #include "kernels/core/grouped.h"
+#include "kernels/core/terminal.h"
 
 namespace comera {
 
@@ -31,16 +35,63 @@ std::string rate_text(double rate) {
   return fmt::format("{:.1f} s/step", 1 / rate);
 }
 
-// ", 2.5 steps/s, 24 s left, loss 5.1"
-std::string tail(const ProgressState& state) {
-  std::string text;
+// ", 2.5 steps/s", ", 24 s left", ", loss 5.1"
+std::vector<std::string> tail(const ProgressState& state) {
+  std::vector<std::string> parts;
   if (state.rate > 0) {
-    text += ", " + rate_text(state.rate);
+    parts.push_back(", " + rate_text(state.rate));
     if (state.done < state.total)
-      text += ", " + duration_text(static_cast<double>(state.total - state.done) / state.rate) + " left";
+      parts.push_back(", " + duration_text(static_cast<double>(state.total - state.done) / state.rate) +
+                      " left");
   }
-  if (!state.note.empty()) text += ", " + state.note;
-  return text;
+  for (std::size_t at = 0; at < state.note.size();) {
+    const std::size_t end = std::min(state.note.find(", ", at), state.note.size());
+    parts.push_back(", " + state.note.substr(at, end - at));
+    at = end + 2;
+  }
+  return parts;
+}
+
+// The innermost work is the one that is shown.
+class Shown {
+ public:
+  void begin(const void* work) {
+    const std::scoped_lock lock(mutex_);
+    works_.push_back(work);
+  }
+  void end(const void* work) {
+    const std::scoped_lock lock(mutex_);
+    std::erase(works_, work);
+  }
+  bool is_innermost(const void* work) {
+    const std::scoped_lock lock(mutex_);
+    return !works_.empty() && works_.back() == work;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<const void*> works_;
+};
+
+Shown& shown() {
+  static Shown all;
+  return all;
+}
+
+// A thread that takes no signals: they are for the one that waits for them.
+template <class Work>
+std::jthread thread_without_signals(Work&& work) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    std::jthread thread(std::forward<Work>(work));
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return thread;
+  } catch (...) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw;
+  }
 }
 
 }  // namespace
@@ -69,31 +120,35 @@ std::string progress_bar(const std::string& name, const ProgressState& state, in
     return text.substr(0, static_cast<std::size_t>(std::max(columns - 1, 0)));
   };
   if (state.total == 0) return cut(progress_line(name, state));
-  const std::string count = fmt::format(" {}/{}", grouped(state.done), grouped(state.total)) + tail(state);
-  const int room = columns - 1 - static_cast<int>(name.size() + count.size()) - 3;
-  const int width = std::clamp(room, 0, 20);
+  constexpr int fewest_columns = 40;  // with a bar
   std::string text = name;
-  if (width >= 5) {
-    const double share =
-        state.total > 0 ? static_cast<double>(state.done) / static_cast<double>(state.total) : 0.0;
+  if (columns >= fewest_columns) {
+    const int width = std::min(columns / 8, 20);
+    const double share = static_cast<double>(state.done) / static_cast<double>(state.total);
     const int filled = std::clamp(static_cast<int>(share * width), 0, width);
     text += " [" + std::string(static_cast<std::size_t>(filled), '#') +
             std::string(static_cast<std::size_t>(width - filled), '.') + "]";
   }
-  text += count;
+  text += fmt::format(" {}/{}", grouped(state.done), grouped(state.total));
+  for (const std::string& part : tail(state)) {
+    if (static_cast<int>(text.size() + part.size()) > columns - 1) break;
+    text += part;
+  }
   return cut(text);
 }
 
 std::string progress_line(const std::string& name, const ProgressState& state) {
   if (state.total == 0) return fmt::format("{}: {}", name, state.note);
-  return fmt::format("{}: step {} of {}", name, grouped(state.done), grouped(state.total)) + tail(state);
+  return fmt::format("{}: step {} of {}", name, grouped(state.done), grouped(state.total)) +
+         fmt::format("{}", fmt::join(tail(state), ""));
 }
 
 ProgressBar::ProgressBar(std::string name, std::int64_t total, std::int64_t done, std::FILE* out)
-    : name_(std::move(name)), out_(out), terminal_(isatty(fileno(out)) == 1), next_draw_(last_update_) {
+    : name_(std::move(name)), out_(out), terminal_(is_terminal(out)), next_draw_(last_update_) {
   state_.total = total;
   state_.done = done;
   if (total == 0) next_draw_ += interval();
+  shown().begin(this);
 }
 
 ProgressBar::Clock::duration ProgressBar::interval() const {
@@ -101,7 +156,8 @@ ProgressBar::Clock::duration ProgressBar::interval() const {
 }
 
 ProgressBar::~ProgressBar() {
-  if (open_) log_to(out_, "\n");
+  shown().end(this);
+  if (open_) keep_status();
 }
 
 void ProgressBar::update(std::int64_t done, std::string_view note) {
@@ -131,32 +187,54 @@ void ProgressBar::announce(std::string_view note) {
   }
 }
 
-void ProgressBar::print(std::string_view line) {
-  log_to(out_, "{}{}\n", open_ ? "\r\033[K" : "", line);
-  open_ = false;
-  if (terminal_) draw();
-}
+void ProgressBar::print(std::string_view line) { log_to(out_, "{}\n", line); }
 
 void ProgressBar::draw() {
   if (terminal_)
-    log_to(out_, "\r\033[K{}", progress_bar(name_, state_, columns_of(out_)));
+    show_status(out_, progress_bar(name_, state_, columns_of(out_)));
   else
     log_to(out_, "{}\n", progress_line(name_, state_));
   open_ = terminal_;
 }
 
-Ticker::Ticker(std::string name, std::FILE* out)
-    : thread_([name = std::move(name), out](const std::stop_token& stop) {
-        ProgressBar bar(name, 0, 0, out);
-        const auto start = std::chrono::steady_clock::now();
-        std::mutex mutex;
-        std::condition_variable_any stopped;
-        std::unique_lock lock(mutex);
-        while (!stopped.wait_for(lock, stop, std::chrono::milliseconds(100),
-                                 [&] { return stop.stop_requested(); })) {
-          const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-          bar.update(0, duration_text(taken.count()));
-        }
-      }) {}
+Ticker::Ticker(std::string name, std::FILE* out) : name_(std::move(name)), out_(out) {
+  shown().begin(this);
+  try {
+    thread_ = thread_without_signals([this](const std::stop_token& stop) { tick(stop); });
+  } catch (const std::system_error&) {
+    // Where the system has no thread left, the work goes on without a word.
+  }
+}
+
+Ticker::~Ticker() {
+  thread_.request_stop();
+  if (thread_.joinable()) thread_.join();
+  shown().end(this);
+}
+
+void Ticker::tick(const std::stop_token& stop) {
+  constexpr double first_seconds = 2, later_seconds = 60;  // of silence before a line
+  const bool terminal = is_terminal(out_);
+  const auto start = std::chrono::steady_clock::now();
+  bool drawn = false;
+  double patience = first_seconds;
+  std::mutex mutex;
+  std::condition_variable_any stopped;
+  std::unique_lock lock(mutex);
+  while (
+      !stopped.wait_for(lock, stop, std::chrono::milliseconds(200), [&] { return stop.stop_requested(); })) {
+    const double taken = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (!shown().is_innermost(this)) {
+      drawn = false;
+    } else if (terminal && (drawn || silent_seconds() >= first_seconds)) {
+      show_status(out_, fmt::format("{}: {}", name_, duration_text(taken)));
+      drawn = true;
+    } else if (!terminal && std::min(taken, silent_seconds()) >= patience) {
+      log_to(out_, "{}: still at work after {}\n", name_, duration_text(taken));
+      patience = later_seconds;
+    }
+  }
+  if (drawn && shown().is_innermost(this)) erase_status();
+}
 
 }  // namespace comera

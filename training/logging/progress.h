@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -21,13 +22,15 @@ struct ProgressState {
   std::string note;
 };
 
-// "pretrain [####......] 40/100, 2.5 steps/s, 24 s left, loss 5.1", no wider than `columns`.
+// "pretrain [####......] 40/100, 2.5 steps/s, 24 s left, loss 5.1", no wider than `columns`: what does not
+// fit at the end is left out. The bar's width depends on `columns` only.
 std::string progress_bar(const std::string& name, const ProgressState& state, int columns);
 // "pretrain: step 40 of 100, 2.5 steps/s, 24 s left, loss 5.1", or "tokenizing: 1,234 documents" without a
 // total
 std::string progress_line(const std::string& name, const ProgressState& state);
 
-// Shows the progress of long work: a line that is redrawn on a terminal, or occasional plain lines elsewhere.
+// Shows the progress of long work: the terminal's status line, or occasional plain lines elsewhere. While one
+// lives, tickers that began before it are silent.
 class ProgressBar {
  public:
   // `done` of `total` steps were done earlier, for instance before a resume, and do not count for the rate.
@@ -57,17 +60,26 @@ class ProgressBar {
   ProgressState state_;
   std::FILE* out_;
   bool terminal_;
-  bool open_ = false;  // the bar is on the terminal, without a line end
+  bool open_ = false;  // the bar is the terminal's status line
   Clock::time_point last_update_ = Clock::now();
   Clock::time_point next_draw_;
 };
 
-// Shows the elapsed time of work with unknown progress, as long as the object lives.
+// Says that work goes on which says nothing itself, as long as the object lives: after two seconds without
+// any message, a status line with the elapsed time on a terminal, or a plain line elsewhere, and then one a
+// minute. Of several, only the last one speaks.
 class Ticker {
  public:
   explicit Ticker(std::string name, std::FILE* out = stderr);
+  ~Ticker();
+  Ticker(const Ticker&) = delete;
+  Ticker& operator=(const Ticker&) = delete;
 
  private:
+  void tick(const std::stop_token& stop);
+
+  std::string name_;
+  std::FILE* out_;
   std::jthread thread_;
 };
 

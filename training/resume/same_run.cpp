@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+
+#include "recipes/changes.h"
 #include "training/resume/checkpoint_recipe.h"
 
 namespace comera {
@@ -14,10 +18,24 @@ std::vector<std::pair<std::string, std::optional<double>>> weights_of(const Reci
   return weights;
 }
 
+// Keys that decide the shapes of parameters, so that no other value can go on.
+void require_same_shapes(const std::string& file, const Recipe& before, const Recipe& now) {
+  constexpr std::array<std::string_view, 8> keys = {"model.layers",         "model.hidden",      "model.ffn",
+                                                    "model.max_positions",  "model.types",       "model.head",
+                                                    "model.embedding_size", "tensorized.enabled"};
+  for (const RecipeChange& change : recipe_changes(before, now))
+    if (std::ranges::count(keys, change.key) > 0 && !change.from.empty() && !change.to.empty())
+      throw UsageError(
+          fmt::format("{} is of another model: {} is {} in the checkpoint, {} here; leave it as it was, or "
+                      "start a new run",
+                      file, change.key, change.from, change.to));
+}
+
 }  // namespace
 
 void require_same_run(const CheckpointReader& reader, const Recipe& before, const RunSetup& setup) {
   const std::string file = reader.path().string();
+  if (!before.dlrm && !setup.recipe.dlrm) require_same_shapes(file, before, setup.recipe);
   // The position in the data is one in the order that follows from them.
   if (const auto weights = weights_of(before), now = weights_of(setup.recipe); weights != now)
     throw UsageError(

@@ -65,9 +65,7 @@ void watch() {
     first = Clock::now();
     received = number;
     if (silent) continue;
-    write_message(stderr,
-                  "\n"
-                  "stopping after this step; repeat to stop at once\n");
+    write_message(stderr, "stopping after this step; repeat to stop at once\n");
   }
 }
 

@@ -14,8 +14,8 @@ namespace comera {
 // Signal handlers must not run on compute threads: oneDNN's generated kernels use a workspace on the heap as
 // their stack, and the kernel would write the signal's frame into the heap below it. Therefore these signals
 // are blocked in the constructing thread, and in all threads created later, and a dedicated thread waits for
-// them. Construct it before any other thread; at most one at a time; destroy it in the thread that
-// constructed it.
+// them. Construct it before any other thread that takes signals; at most one at a time; destroy it in the
+// thread that constructed it.
 class StopSignals {
  public:
   StopSignals();

@@ -2,6 +2,8 @@
 // encoders that have lost all attention.
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include <nlohmann/json.hpp>
 
 #include "training/run/nonfinite.h"
@@ -92,6 +94,43 @@ void TrainingRun::refuse_collapsed(const std::string& what) {
           ? fmt::format("continue from {} with --resume auto", checkpoints_.last().string())
           : std::string("begin again");
   throw_error(fmt::format("{} {}{}; {} and {}", what, setup_.form->disconnected(), kept, advice, then));
+}
+
+// The loss of guessing every piece, class or click alike; 0 for a regression.
+double TrainingRun::uniform_loss() const {
+  const Recipe& recipe = setup_.recipe;
+  if (recipe.dlrm) return std::log(2.0);
+  switch (recipe.model.head) {
+    case HeadKind::mlm:
+      return std::log(static_cast<double>(setup_.tokenizer->vocabulary()));
+    case HeadKind::classification:
+      return std::log(static_cast<double>(recipe.model.classes));
+    case HeadKind::regression:
+      return 0;
+  }
+  return 0;
+}
+
+void TrainingRun::watch_divergence() {
+  const StepResults& results = engine_->results();
+  if (!(results.target_count > 0)) return;
+  const auto found = watch_->add(results.loss_sum / results.target_count);
+  if (!found) return;
+  const std::string rates = fmt::format("{}{}", rate_key(),
+                                        setup_.recipe.model.head == HeadKind::mlm && !setup_.recipe.dlrm
+                                            ? "; comera pretrain --find-rate finds good rates"
+                                            : "");
+  const std::string loss = fmt::format("the training loss was {:.5g} over the last {} steps", watch_->mean(),
+                                       DivergenceWatch::block_steps);
+  if (*found == DivergenceWatch::Finding::absurd)
+    throw_error(
+        fmt::format("{}: the model has diverged, so the run stops at step {}, without a checkpoint of "
+                    "it; start again with a lower {}",
+                    loss, state_.step, rates));
+  log_line(
+      fmt::format("warning: {}, more than guessing costs ({:.4f}): the model learns nothing or has "
+                  "diverged; if it stays so, stop and start again with a lower {}",
+                  loss, uniform_loss(), rates));
 }
 
 // The best model of another size does not count for the target size.

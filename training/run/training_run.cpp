@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "kernels/core/grouped.h"
+#include "kernels/core/terminal.h"
 #include "recipes/phase_recipe.h"
 #include "training/ranks/dense_layers.h"
 #include "training/resume/same_run.h"
@@ -76,6 +77,7 @@ TrainingOutcome TrainingRun::train() {
       std::make_unique<ProgressBar>(setup_.task->name(), plan_.total(), state_.step, setup_.options.output);
   checkpoints_.start_clock();
   accounted_ = std::chrono::steady_clock::now();
+  watch_.emplace(uniform_loss(), state_.step == 0);
   Stopwatch watch(state_.units);
   std::optional<Evaluation> evaluation;
   open_phase();
@@ -165,7 +167,8 @@ void TrainingRun::step() {
   // Moments know nothing of skipped steps, so that their bias is that of the updates that were made.
   engine_->apply(state_.step - state_.skipped, total.targets, rates, recipe.optim.clip_norm,
                  ranks_.begin_step(state_.phase_step, plan_.steps(state_.phase)));
-  if (engine_->results().nonfinite == 0)
+  const bool finite = engine_->results().nonfinite == 0;
+  if (finite)
     state_.add_loss(engine_->results().loss_sum, engine_->results().target_count);
   else
     skip_step(before);
@@ -175,6 +178,7 @@ void TrainingRun::step() {
   take_time(total.seconds);
   if (ranks_.end_step(*engine_)) refuse_collapsed(fmt::format("step {} left", state_.step));
   if (merge_due()) engine_->consolidate();
+  if (finite) watch_divergence();
 }
 
 // Phases end by time, so everything that depends on steps (rates and rank targets) follows time too.
@@ -252,16 +256,21 @@ std::optional<Evaluation> TrainingRun::evaluate(bool record) {
   if (!found || !record) return found;
   state_.evaluated_step = state_.step;
   write_metrics(state_.step, task.metrics(*found));
-  log_line(fmt::format("step {}: {}", grouped(state_.step), task.describe(*found)));
+  const std::string line = fmt::format("step {}: {}", grouped(state_.step), task.describe(*found));
+  log_line(is_best(*found) ? styled(setup_.options.output, Style::good, line) : line);
   const double done = static_cast<double>(state_.step) / static_cast<double>(plan_.total());
   if (const std::string advice = task.advice(*found, done); !advice.empty()) log_line(advice);
   take_best(*found);
   return found;
 }
 
+bool TrainingRun::is_best(const Evaluation& evaluation) const {
+  return setup_.task->keeps_best() && ranks_.target_reached() && std::isfinite(evaluation.score) &&
+         (state_.best_step == 0 || evaluation.score > state_.best_score);
+}
+
 void TrainingRun::take_best(const Evaluation& evaluation) {
-  if (!setup_.task->keeps_best() || !ranks_.target_reached() || !std::isfinite(evaluation.score)) return;
-  if (state_.best_step > 0 && evaluation.score <= state_.best_score) return;
+  if (!is_best(evaluation)) return;
   state_.best_score = evaluation.score;
   state_.best_step = state_.step;
   save();

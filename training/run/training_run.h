@@ -13,6 +13,7 @@
 #include "training/resume/run_checkpoints.h"
 #include "training/resume/run_snapshot.h"
 #include "training/resume/run_state.h"
+#include "training/run/divergence_watch.h"
 #include "training/run/job.h"
 #include "training/run/phase_plan.h"
 #include "training/run/run_setup.h"
@@ -92,6 +93,7 @@ class TrainingRun {
   void compact();
   bool evaluation_due() const;
   std::optional<Evaluation> evaluate(bool record);
+  bool is_best(const Evaluation& evaluation) const;
   void take_best(const Evaluation& evaluation);
   bool stop_here() const;
   bool save_due() const;
@@ -108,6 +110,8 @@ class TrainingRun {
   [[noreturn]] void stop_on_nonfinite(const data::LoaderPosition& before);
   [[noreturn]] void refuse_nonfinite(const std::string& reason);
   void refuse_collapsed(const std::string& what);
+  double uniform_loss() const;
+  void watch_divergence();
   void set_best_aside();
   std::string rate_key() const;
 
@@ -122,6 +126,7 @@ class TrainingRun {
   PhasePlan plan_;
   RunState state_;
   RankStages ranks_;
+  std::optional<DivergenceWatch> watch_;
   std::optional<DataPlace> place_;  // where to seek when the phase is opened
   std::unique_ptr<MetricsWriter> metrics_;
   std::unique_ptr<Phase> phase_;

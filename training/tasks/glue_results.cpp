@@ -60,10 +60,15 @@ std::string settings_of(const GlueResult& result) {
 double GlueResult::score() const { return mean_of(numbers); }
 
 void write_result(const std::filesystem::path& run, const GlueResult& result) {
-  const Json json = {{"task", result.task},       {"seed", result.seed},
-                     {"numbers", result.numbers}, {"best_step", result.best_step},
-                     {"steps", result.steps},     {"examples", result.examples},
-                     {"data", result.data},       {"recipe", to_toml(result.recipe)}};
+  const Json json = {{"task", result.task},
+                     {"seed", result.seed},
+                     {"numbers", result.numbers},
+                     {"best_step", result.best_step},
+                     {"steps", result.steps},
+                     {"examples", result.examples},
+                     {"data", result.data},
+                     {"majority", result.majority ? Json(*result.majority) : Json()},
+                     {"recipe", to_toml(result.recipe)}};
   storage::write_file_durably(run / "result.json", json_text(json) + "\n");
 }
 
@@ -81,6 +86,7 @@ GlueResult read_result(const std::filesystem::path& run) {
     result.steps = json.at("steps").get<std::int64_t>();
     result.examples = json.at("examples").get<std::int64_t>();
     result.data = json.value("data", "");
+    if (json.contains("majority") && json["majority"].is_number()) result.majority = json["majority"];
     result.recipe = parse_stored_recipe(json.at("recipe").get<std::string>(), file.string());
   } catch (const nlohmann::json::exception&) {
     throw Error(fmt::format("{}: is damaged; remove it to have the run scored again", file.string()));
@@ -156,26 +162,47 @@ std::optional<double> GlueTable::average() const {
 }
 
 std::string GlueTable::text() const {
-  TextTable table({"task", "metric", "%, mean ± deviation", "seeds, settings"});
+  TextTable table({"task", "metric", "%, mean ± deviation", "majority %", "seeds"});
   for (const std::string& task : tasks()) {
     const std::vector<const GlueResult*> results = of_task(task);
     const std::vector<data::GlueNumber> numbers = data::glue_numbers(task);
-    std::vector<std::string> names, values;
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       std::vector<double> of_seeds;
       for (const GlueResult* result : results) of_seeds.push_back(result->numbers[i]);
-      names.push_back(name_of(numbers[i]));
-      values.push_back(percent(mean_and_deviation(of_seeds), results.size() > 1));
+      const std::optional<double>& majority = results.front()->majority;
+      const bool beside = numbers[i].metric == data::TaskMetric::accuracy &&
+                          numbers[i].set == numbers.front().set && majority;
+      table.add({i == 0 ? task : "", name_of(numbers[i]),
+                 percent(mean_and_deviation(of_seeds), results.size() > 1),
+                 beside ? fmt::format("{:.1f}", 100 * *majority) : "",
+                 i == 0 ? std::to_string(results.size()) : ""});
     }
-    table.add({task, fmt::format("{}", fmt::join(names, ", ")), fmt::format("{}", fmt::join(values, ", ")),
-               fmt::format("{}, {}", results.size(), settings_of(*results.front()))});
   }
   std::string text = table.text();
   if (const auto mean = average())
     text += fmt::format("average {:.1f} over {} tasks{}; a task with two scores counts with their mean\n",
                         100 * *mean, std::ranges::count_if(tasks(), data::counts_in_average),
                         std::ranges::count(tasks(), "wnli") > 0 ? " (WNLI is left out)" : "");
+  text += settings();
   for (const auto& [task, reason] : left_out_) text += fmt::format("left out: {}, {}\n", task, reason);
+  return text;
+}
+
+// A line for each set of settings, with the tasks that have it.
+std::string GlueTable::settings() const {
+  std::vector<std::pair<std::string, std::vector<std::string>>> of_tasks;
+  for (const std::string& task : tasks()) {
+    const std::string settings = settings_of(*of_task(task).front());
+    const auto same =
+        std::ranges::find(of_tasks, settings, &std::pair<std::string, std::vector<std::string>>::first);
+    if (same == of_tasks.end())
+      of_tasks.push_back({settings, {task}});
+    else
+      same->second.push_back(task);
+  }
+  std::string text;
+  for (const auto& [settings, names] : of_tasks)
+    text += fmt::format("{}: {}\n", fmt::join(names, ", "), settings);
   return text;
 }
 
@@ -185,6 +212,7 @@ Json GlueTable::json() const {
     const std::vector<const GlueResult*> results = of_task(task);
     const std::vector<data::GlueNumber> numbers = data::glue_numbers(task);
     Json entry = {{"task", task}, {"numbers", Json::array()}, {"seeds", Json::array()}};
+    if (results.front()->majority) entry["majority"] = *results.front()->majority;
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       std::vector<double> of_seeds;
       for (const GlueResult* result : results) of_seeds.push_back(result->numbers[i]);

@@ -18,8 +18,10 @@ struct GlueResult {
   std::vector<double> numbers;  // of the best model: those of data::glue_numbers(task), in that order
   std::int64_t best_step = 0, steps = 0;
   std::int64_t examples = 0;  // of the validation sets
-  std::string data = {};      // a fingerprint of the training and validation files; empty: an older result
-  Recipe recipe;              // resolved
+  // The share of the most frequent class in the first of them; nothing for a regression and in older results.
+  std::optional<double> majority = {};
+  std::string data = {};  // a fingerprint of the training and validation files; empty: an older result
+  Recipe recipe;          // resolved
 
   double score() const;  // the mean of the numbers
 };
@@ -50,8 +52,9 @@ class GlueTable {
   void add(const GlueResult& result) { results_.push_back(result); }
   void leave_out(const std::string& task, const std::string& reason) { left_out_.emplace_back(task, reason); }
 
-  // As readable text: a line for each task with its named scores in percent, mean ± deviation, and the
-  // settings; then the average over all tasks except WNLI; then what was left out.
+  bool empty() const { return results_.empty(); }
+  // As readable text: a line for each score in percent, mean ± deviation, with the accuracy of always giving
+  // the most frequent class; the average over all tasks except WNLI; the settings; what was left out.
   std::string text() const;
   Json json() const;
   // The result of the seed with the highest score.
@@ -61,6 +64,7 @@ class GlueTable {
   std::vector<std::string> tasks() const;
   std::vector<const GlueResult*> of_task(const std::string& task) const;
   std::optional<double> average() const;
+  std::string settings() const;
 
   std::vector<GlueResult> results_;
   std::vector<std::pair<std::string, std::string>> left_out_;

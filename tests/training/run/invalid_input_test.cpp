@@ -246,8 +246,10 @@ TEST_F(InvalidInput, TokenIdsOutOfRange) {
 
 TEST_F(InvalidInput, ACheckpointOfAnotherModel) {
   ASSERT_EQ(pretrain({"--stop-after", "2"}).code, 0);
-  expect(pretrain({"--resume", "auto", "--set", "model.layers=3"}), 1, {"another model", "encoder.2"});
-  expect(pretrain({"--resume", "auto", "--set", "tensorized.enabled=false"}), 1, {"another model"});
+  expect(pretrain({"--resume", "auto", "--set", "model.layers=3"}), 2,
+         {"another model", "model.layers is 2 in the checkpoint, 3 here"});
+  expect(pretrain({"--resume", "auto", "--set", "tensorized.enabled=false"}), 2,
+         {"another model", "tensorized.enabled is true in the checkpoint, false here"});
   // Which no parameter's shape would tell.
   for (const char* key : {"heads=1", "norm='pre'", "positions='relative'", "rotary_theta=100.0"}) {
     const std::string change = fmt::format("model.{}", key);

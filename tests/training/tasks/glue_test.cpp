@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "data/tables/glue.h"
+#include "reports/text/text_table.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/training/finetune_fixture.h"
 #include "training/inference/trained_model.h"
@@ -297,7 +298,11 @@ TEST(GlueTable, MeansAreOfTasksAndWnliIsLeftOut) {
   recipe.phases.emplace_back();
   GlueTable table;
   const auto add = [&](const std::string& task, std::int64_t seed, std::vector<double> numbers) {
-    table.add({.task = task, .seed = seed, .numbers = std::move(numbers), .recipe = recipe});
+    table.add({.task = task,
+               .seed = seed,
+               .numbers = std::move(numbers),
+               .majority = task == "mrpc" ? std::optional(0.684) : std::nullopt,
+               .recipe = recipe});
   };
   add("mrpc", 1, {0.8, 0.7});
   add("mrpc", 2, {0.9, 0.6});
@@ -307,8 +312,45 @@ TEST(GlueTable, MeansAreOfTasksAndWnliIsLeftOut) {
   EXPECT_NEAR(all["average"].get<double>(), (0.75 + 0.5) / 2, 1e-12);
   EXPECT_NEAR(all["tasks"][0]["numbers"][0]["deviation"].get<double>(), std::sqrt(0.005), 1e-12);
   EXPECT_EQ(table.best_of("mrpc").seed, 1);
-  EXPECT_THAT(table.text(), HasSubstr("85.0 ± 7.1, 65.0 ± 7.1"));
+  EXPECT_THAT(table.text(), HasSubstr("mrpc  F1        85.0 ± 7.1"));
+  EXPECT_THAT(table.text(), HasSubstr("      accuracy  65.0 ± 7.1          68.4"));
+  EXPECT_THAT(table.text(), HasSubstr("\nmrpc, rte, wnli: adamw,"));
   EXPECT_THAT(table.text(), HasSubstr("average 62.5 over 2 tasks (WNLI is left out)"));
+}
+
+TEST(GlueTable, FitsATerminal) {
+  Recipe recipe;
+  recipe.phases.emplace_back();
+  GlueTable table;
+  EXPECT_TRUE(table.empty());
+  for (const std::string& task : data::glue_tasks_by_size())
+    for (const std::int64_t seed : {1, 2}) {
+      const std::vector<double> numbers(data::glue_numbers(task).size(),
+                                        0.5 + 0.1 * static_cast<double>(seed));
+      table.add({.task = task, .seed = seed, .numbers = numbers, .majority = 0.5, .recipe = recipe});
+    }
+  EXPECT_FALSE(table.empty());
+  std::istringstream lines(table.text());
+  std::string line;
+  // The last lines name all tasks with their settings.
+  while (std::getline(lines, line) && !line.starts_with("average"))
+    EXPECT_LE(columns_of(line), terminal_columns) << line;
+}
+
+TEST(Glue, TasksHaveSeveralSpellings) {
+  for (const char* name : {"SST-2", "sst2", "SST2", "sst-2", "Sst_2"})
+    EXPECT_EQ(data::glue_task_named(name), "sst2");
+  EXPECT_EQ(data::glue_task_named("STS-B"), "stsb");
+  EXPECT_EQ(data::glue_task_named("RTE"), "rte");
+  EXPECT_EQ(data::glue_task_named("CoLA"), "cola");
+  EXPECT_EQ(data::glue_task_named("snli"), "snli");
+}
+
+TEST_F(GlueCommand, TasksWithoutFilesAreNamed) {
+  const ProgramResult result = run_program(arguments("out", {"--tasks", "QNLI"}, "1"));
+  expect(result, 2, {"QNLI has no train.tsv"});
+  std::ofstream(folder() / "glue/RTE/test.tsv", std::ios::app);
+  EXPECT_EQ(run_program(arguments("out", {"--tasks", "RTE"}, "1")).code, 0);
 }
 
 TEST(Glue, TestFilesHaveTheServersNames) {
