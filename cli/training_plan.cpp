@@ -58,9 +58,9 @@ std::optional<double> print_training_plan(const Recipe& recipe, const PlannedDat
   const std::vector<double> micro_batches = micro_batches_of_a_pass(recipe, model, data);
   const std::int64_t own = model.parameters().count(), dense = dense_parameters(config);
   print_out("model            {} parameters, {}{}\n", grouped(own), megabytes(own),
-            own == dense
-                ? std::string(", all dense")
-                : fmt::format("; its dense baseline has {}: {}", grouped(dense), times_text(dense, own)));
+            own == dense ? std::string(", all dense")
+                         : fmt::format(";\n                 {} than its dense baseline's {}",
+                                       times_text(dense, own), grouped(dense)));
   flush_output();  // the rest takes a while
   PhaseCosts costs = measure_phases(recipe, data.vocabulary, processes);
   double seconds = 0, checkpoint = 0;

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <numeric>
 #include <optional>
+#include <thread>
 
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
@@ -51,6 +53,7 @@ PhaseCost measure(Stepper& stepper, const Recipe& recipe, const PhaseSection& ph
   cost.seconds = median(seconds);
   const auto [least, most] = std::ranges::minmax(seconds);
   cost.least = least, cost.most = most;
+  cost.samples = std::ssize(seconds);
   cost.bytes = stepper.memory();
   return cost;
 }
@@ -99,6 +102,7 @@ PhaseCosts measure_phases(const Recipe& recipe, std::int64_t vocabulary, int pro
                                    thread_count() == 1 ? "thread" : "threads", instruction_set()),
       .max_hours = recipe.run.max_hours,
       .phases = {}};
+  if (getloadavg(&costs.load, 1) != 1) costs.load = 0;
   std::optional<Stepper> stepper;
   for (std::size_t i = 0; i < recipe.phases.size(); ++i) {
     const PhaseSection& phase = recipe.phases[i];
@@ -151,11 +155,18 @@ std::string phase_costs_text(const PhaseCosts& costs) {
     known = known && of_phase;
     table.add({phase.name, std::to_string(phase.length), grouped(phase.tokens),
                fmt::format("{:.1f}", phase.seconds * 1e3),
-               fmt::format("({:.1f} to {:.1f})", phase.least * 1e3, phase.most * 1e3), steps_text(phase),
-               of_phase ? hours_text(*of_phase) : ""});
+               phase.samples == 1 ? std::string("(one step)")
+                                  : fmt::format("({:.1f} to {:.1f})", phase.least * 1e3, phase.most * 1e3),
+               steps_text(phase), of_phase ? hours_text(*of_phase) : ""});
   }
   if (known) table.add({"all", "", "", "", "", "", hours_text(hours)});
   std::string text = fmt::format("on this machine ({})\n{}", costs.machine, table.text());
+  if (std::ranges::any_of(costs.phases, [](const PhaseCost& phase) { return phase.samples == 1; }))
+    text += "steps are so long here that one was measured: its time may be off by a fifth or more\n";
+  if (const unsigned cpus = std::max(1U, std::thread::hardware_concurrency()); costs.load > 0.5 * cpus)
+    text += fmt::format(
+        "the machine was busy (load {:.1f} on {} CPUs): alone, training takes less time than this\n",
+        costs.load, cpus);
   if (!known) text += "the data decide the steps of a pass\n";
   if (costs.max_hours)
     text +=

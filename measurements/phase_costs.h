@@ -17,6 +17,7 @@ struct PhaseCost {
   // A step with all its micro-batches: the median, and the range. A phase that adapts ranks is measured with
   // the recipe's initial ranks.
   double seconds = 0, least = 0, most = 0;
+  std::int64_t samples = 0;      // steps that were measured
   std::optional<double> steps;   // unknown if the recipe counts epochs
   std::optional<double> epochs;  // used in that case
   MemoryByKind bytes{};
@@ -26,6 +27,8 @@ struct PhaseCost {
 
 struct PhaseCosts {
   std::string machine;
+  double load =
+      0;  // of the machine before the measurement: processes that wanted to run, over the last minute
   // The recipe's: once all phases have known steps, they get the steps that fit into these hours.
   std::optional<double> max_hours;
   bool hours_divided = false;

@@ -151,6 +151,7 @@ struct RunSection {
   std::int64_t keep_checkpoints = 3;
   bool use_older_checkpoint = false;
   std::int64_t milestone_interval = 0;   // 0: no milestones
+  bool tensorboard = false;              // write event files as it trains
   std::optional<double> max_hours = {};  // of training; if absent: the phases' steps
   friend bool operator==(const RunSection&, const RunSection&) = default;
 };

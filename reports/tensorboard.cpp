@@ -95,11 +95,22 @@ std::uint32_t masked_crc32c(std::string_view bytes) {
   return std::rotr(crc, 15) + 0xa282ead8u;
 }
 
+std::string tensorboard_beginning(double time, std::int64_t from_step) {
+  std::string file = record(event(time, 0, field(3, "brain.Event:2")));
+  // message SessionLog { enum SessionStatus { START = 1; ... } SessionStatus status = 1; }, of an Event's
+  // field 7
+  if (from_step > 0) file += record(event(time, from_step, field(7, key(1, Wire::number) + varint(1))));
+  return file;
+}
+
+std::string tensorboard_event(const Json& line, double time) {
+  return record(event(time, line["step"].get<std::int64_t>(), field(5, scalars(line))));
+}
+
 std::string tensorboard_events(const std::vector<Json>& metrics, double end) {
   const std::vector<double> times = times_of(metrics, end);
-  std::string file = record(event(times.empty() ? end : times.front(), 0, field(3, "brain.Event:2")));
-  for (std::size_t i = 0; i < metrics.size(); ++i)
-    file += record(event(times[i], metrics[i]["step"].get<std::int64_t>(), field(5, scalars(metrics[i]))));
+  std::string file = tensorboard_beginning(times.empty() ? end : times.front());
+  for (std::size_t i = 0; i < metrics.size(); ++i) file += tensorboard_event(metrics[i], times[i]);
   return file;
 }
 

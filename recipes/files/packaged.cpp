@@ -44,6 +44,7 @@ std::string purpose_of_recipe(const std::filesystem::path& file) {
     // A point within a name, as in "README.md", ends no sentence.
     if (const std::size_t end = (text + " ").find(". "); end != std::string::npos) return text.substr(0, end);
   }
+  if (text.ends_with(':')) text.pop_back();
   return text;
 }
 

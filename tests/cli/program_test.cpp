@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "cli/options/arguments.h"
 #include "cli/options/old_names.h"
 #include "tests/cli/outcome.h"
+#include "tests/support/temporary_folder.h"
 
 namespace comera::cli {
 namespace {
@@ -71,6 +73,24 @@ TEST(Program, OldNamesOfCommandsWork) {
   }
 }
 
+TEST(Program, RecipesAreListedShownAndCopied) {
+  const Outcome all = run({"recipes"});
+  EXPECT_EQ(all.code, 0) << all.err;
+  EXPECT_THAT(all.out, HasSubstr("quickstart  1.0 M parameters (dense: 5.3 M)\n    A small encoder"));
+  EXPECT_THAT(all.out, HasSubstr("glue  for a pretrained model (--from)"));
+  EXPECT_EQ(run({"recipes", "list"}).out, all.out);
+  std::istringstream lines(all.out);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 88U) << line;
+  const std::string text = test::read_text(COMERA_SOURCE_DIR "/recipes/quickstart.toml");
+  EXPECT_EQ(run({"recipes", "show", "quickstart"}).out, text);
+  const test::TemporaryFolder folder;
+  const std::string file = (folder / "mine.toml").string();
+  EXPECT_EQ(run({"recipes", "copy", "quickstart", file}).code, 0);
+  EXPECT_EQ(test::read_text(file), text);
+  EXPECT_THAT(run({"recipes", "copy", "quickstart", file}).err, HasSubstr("already exists"));
+  EXPECT_THAT(run({"recipes", "show", "quikstart"}).err, HasSubstr("did you mean 'quickstart'?"));
+}
+
 TEST(Program, VersionAndHelp) {
   EXPECT_EQ(run({"--version"}).code, 0);
   EXPECT_THAT(run({"--version"}).out, testing::StartsWith("comera "));
@@ -84,6 +104,8 @@ TEST(Program, AWrongCommandLineIsAnswered) {
   const Outcome misspelt = run({"tokeniser"});
   EXPECT_EQ(misspelt.code, 2);
   EXPECT_EQ(misspelt.err, "comera: error: 'tokeniser' is not a command; did you mean 'tokenizer'?\n");
+  EXPECT_EQ(run({"train"}).err,
+            "comera: error: 'train' is not a command; did you mean pretrain, finetune or clicks train?\n");
   EXPECT_EQ(run({"bench", "precison"}).err,
             "comera: error: 'bench precison' is not a command; did you mean 'precision'?\n");
   EXPECT_EQ(run({"bench", "precision", "--threads", "100000"}).err,

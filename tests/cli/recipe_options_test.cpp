@@ -37,6 +37,9 @@ TEST(RecipeOptions, ARecipeThatCameWithTheProgramIsFoundByItsName) {
   for (const char* name : {"quickstart", "quickstart.toml"})
     EXPECT_TRUE(std::filesystem::equivalent(parse({name}).path(), delivered)) << name;
   EXPECT_EQ(parse({"./quickstart"}).path(), "./quickstart") << "a path is no name";
+  EXPECT_THAT([] { parse({"nowhere/quickstart.toml"}).path(); },
+              testing::ThrowsMessage<UsageError>(testing::HasSubstr(
+                  "nowhere/quickstart.toml: no such file; the recipe quickstart came with the program")));
   EXPECT_THAT([] { parse({"quikstart"}).path(); },
               testing::ThrowsMessage<UsageError>(testing::HasSubstr("did you mean 'quickstart'?")));
 }

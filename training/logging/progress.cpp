@@ -181,7 +181,7 @@ void ProgressBar::update(std::int64_t done, std::string_view note) {
 void ProgressBar::announce(std::string_view note) {
   if (terminal_) {
     state_.note = note;
-    draw();
+    draw(true);
   } else {
     print(fmt::format("{}: {}", name_, note));
   }
@@ -189,9 +189,11 @@ void ProgressBar::announce(std::string_view note) {
 
 void ProgressBar::print(std::string_view line) { log_to(out_, "{}\n", line); }
 
-void ProgressBar::draw() {
+void ProgressBar::draw(bool only_note) {
+  ProgressState state = state_;
+  if (only_note) state.rate = 0;  // so that there is room
   if (terminal_)
-    show_status(out_, progress_bar(name_, state_, columns_of(out_)));
+    show_status(out_, progress_bar(name_, state, columns_of(out_)));
   else
     log_to(out_, "{}\n", progress_line(name_, state_));
   open_ = terminal_;

@@ -54,7 +54,7 @@ class ProgressBar {
  private:
   using Clock = std::chrono::steady_clock;
   Clock::duration interval() const;  // between two redraws
-  void draw();
+  void draw(bool only_note = false);
 
   std::string name_;
   ProgressState state_;

@@ -17,17 +17,32 @@ namespace {
 constexpr double too_little = 0.5;  // minimum improvement of the best trial, in nats
 constexpr std::int64_t few_steps = 150;
 
-// "  1.2e-03  5.9123  ######": the longer the bar, the lower the loss.
-std::string line_of(const RateTrial& trial, double rate, double lowest, const RateReport& report,
+// The losses of trials that ran to their end.
+struct Range {
+  double lowest = std::numeric_limits<double>::infinity(), highest = -lowest;
+};
+Range range_of(const RateReport& report) {
+  Range range;
+  for (const RateCurve& curve : report.curves)
+    for (const RateTrial& trial : curve.trials)
+      if (std::isfinite(trial.loss) && trial.steps >= report.steps) {
+        range.lowest = std::min(range.lowest, trial.loss);
+        range.highest = std::max(range.highest, trial.loss);
+      }
+  return range;
+}
+
+// "  1.2e-03  5.9123  ######": the longer the bar, the lower the loss; the worst of all has the shortest.
+std::string line_of(const RateTrial& trial, double rate, const Range& range, const RateReport& report,
                     bool chosen) {
   if (!std::isfinite(trial.loss)) return fmt::format("  {:<9.2g} diverged", rate);
   if (trial.steps < report.steps)
     return fmt::format("  {:<9.2g} stopped after {} steps with loss {:.4f}", rate, trial.steps, trial.loss);
   constexpr double width = 40;
   const double share =
-      report.start_loss > lowest ? (report.start_loss - trial.loss) / (report.start_loss - lowest) : 1;
+      range.highest > range.lowest ? (range.highest - trial.loss) / (range.highest - range.lowest) : 1;
   const std::string bar(static_cast<std::size_t>(std::lround(1 + width * std::clamp(share, 0., 1.))), '#');
-  return fmt::format("  {:<9.2g} {:.4f} {}{}", rate, trial.loss, bar, chosen ? " best" : "");
+  return fmt::format("  {:<9.2g} {:.4f} {}{}", rate, trial.loss, bar, chosen ? " <- advised" : "");
 }
 
 }  // namespace
@@ -35,6 +50,7 @@ std::string line_of(const RateTrial& trial, double rate, double lowest, const Ra
 std::string describe(const RateReport& report) {
   if (report.stopped && report.curves.empty())
     return "stopped before the first trial ended: no recommendation\n";
+  const Range range = range_of(report);
   double lowest = std::numeric_limits<double>::infinity();
   for (const RateCurve& curve : report.curves)
     for (const RateTrial& trial : curve.trials) lowest = std::min(lowest, trial.loss);
@@ -45,7 +61,7 @@ std::string describe(const RateReport& report) {
         kind != nullptr ? fmt::format("{}\n", curve.name) : "all kinds together, by the rate of `other`\n";
     for (std::size_t i = 0; i < curve.trials.size(); ++i)
       text +=
-          line_of(curve.trials[i], rate_of(curve.trials[i].rates, kind), lowest, report, i == curve.chosen) +
+          line_of(curve.trials[i], rate_of(curve.trials[i].rates, kind), range, report, i == curve.chosen) +
           "\n";
   }
   if (report.stopped) return text + "stopped before all trials ran: no recommendation\n";
@@ -56,6 +72,10 @@ std::string describe(const RateReport& report) {
         "trials of fewer than {} steps show only the start of training: raise --minutes before you rely on "
         "this\n",
         few_steps);
+  text += fmt::format(
+      "differences of less than {:g} nats do not count: of rates as good as the best, the one nearest to the "
+      "recipe's is advised\n",
+      rate_noise);
   for (const std::string& name : report.lowered)
     text += fmt::format(
         "the recommended rate of {} is 1.4 times below the best trial's, because twice that is much worse\n",

@@ -9,6 +9,9 @@
 
 namespace comera {
 
+// Nats by which a trial must be better to count as better.
+constexpr double rate_noise = 0.01;
+
 // One short training run from the common start.
 struct RateTrial {
   LearningRates rates;

@@ -13,7 +13,6 @@ namespace comera {
 
 namespace {
 
-constexpr double noise = 0.01;  // nats by which a trial must be better to count as better
 constexpr double cliff = 0.3;  // a rate is too near to the edge if twice that rate is worse by this many nats
 
 // The best of the trials on a line of rates, and the trials.
@@ -69,7 +68,7 @@ class LineSearch {
   // Whether the trial is better than the best so far.
   bool take(int power) {
     const RateTrial& trial = trials_[power] = run_(scale_(std::exp2(power)));
-    const bool better = power != best_ && trial.loss < best().loss - noise;
+    const bool better = power != best_ && trial.loss < best().loss - rate_noise;
     if (better || trials_.size() == 1) best_ = power;
     return better;
   }

@@ -37,6 +37,7 @@ class RunDirectory {
   std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
   std::filesystem::path tokenizer() const { return path_ / "tokenizer.model"; }
   std::filesystem::path best() const { return path_ / "best.h5"; }
+  std::filesystem::path tensorboard() const { return path_ / "tensorboard"; }
   // A diverged model, kept for inspection.
   std::filesystem::path nonfinite() const { return path_ / "nonfinite.h5"; }
   std::filesystem::path collapsed() const { return path_ / "collapsed.h5"; }

@@ -106,6 +106,8 @@ void TrainingRun::write_files() {
   setup_.directory->write_recipe(to_toml(recipe_to_keep()));
   metrics_ = std::make_unique<MetricsWriter>(setup_.directory->metrics(), state_.step == 0 ? -1 : state_.step,
                                              state_.logged);
+  if (setup_.recipe.run.tensorboard)
+    events_ = std::make_unique<EventWriter>(setup_.directory->tensorboard(), state_.step);
   if (!metrics_->report().empty()) setup_.log_line(metrics_->report());
 }
 

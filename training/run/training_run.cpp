@@ -309,6 +309,7 @@ void TrainingRun::log_line(const std::string& line) const {
 void TrainingRun::write_metrics(std::int64_t step, const Json& line) {
   state_.logged.add(step);
   if (metrics_) metrics_->write(step, line);
+  if (events_) events_->write(step, line);
 }
 
 }  // namespace comera

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "training/logging/event_writer.h"
 #include "training/logging/metrics.h"
 #include "training/logging/progress.h"
 #include "training/logging/step_metrics.h"
@@ -129,6 +130,7 @@ class TrainingRun {
   std::optional<DivergenceWatch> watch_;
   std::optional<DataPlace> place_;  // where to seek when the phase is opened
   std::unique_ptr<MetricsWriter> metrics_;
+  std::unique_ptr<EventWriter> events_;  // null: without
   std::unique_ptr<Phase> phase_;
   std::unique_ptr<ProgressBar> progress_;
   std::chrono::steady_clock::time_point accounted_;  // training time up to here is in state_

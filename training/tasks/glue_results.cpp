@@ -29,9 +29,10 @@ double mean_of(const std::vector<double>& values) {
 
 // Keys that do not affect results.
 bool is_of_place(const std::string& key) {
-  for (const char* name : {"run.output", "run.device", "run.threads", "run.initial_checkpoint", "run.graphs",
-                           "run.log_interval", "run.checkpoint_minutes", "run.keep_checkpoints",
-                           "run.use_older_checkpoint", "data.tokenizer", "task.folder", "distributed."})
+  for (const char* name :
+       {"run.output", "run.device", "run.threads", "run.initial_checkpoint", "run.graphs", "run.log_interval",
+        "run.tensorboard", "run.checkpoint_minutes", "run.keep_checkpoints", "run.use_older_checkpoint",
+        "data.tokenizer", "task.folder", "distributed."})
     if (key.starts_with(name)) return true;
   return false;
 }

@@ -97,7 +97,7 @@ TEST(TerminalProgress, PrintsAboveTheBarAndDrawsItAgain) {
   test::PseudoTerminal terminal(80);
   {
     ProgressBar bar("work", 10, 0, terminal.file());
-    bar.update(5, "loss 1");
+    bar.announce("evaluating");
     log_to(terminal.file(), "from elsewhere\n");
     bar.print("saved");
     log_to(terminal.file(), "warning: careful\n");
@@ -108,7 +108,7 @@ TEST(TerminalProgress, PrintsAboveTheBarAndDrawsItAgain) {
   EXPECT_EQ(screen[0], "from elsewhere");
   EXPECT_EQ(screen[1], "saved");
   EXPECT_EQ(screen[2], "warning: careful");
-  EXPECT_EQ(screen[3], "work [#####.....] 5/10, loss 1");
+  EXPECT_EQ(screen[3], "work [..........] 0/10, evaluating");
   EXPECT_EQ(screen[4], "done");
 }
 

@@ -86,6 +86,28 @@ TEST_F(ResumeCommand, TheFolderMayHaveMoved) {
   EXPECT_FALSE(fs::exists(run));
 }
 
+TEST_F(ResumeCommand, TheDataMayHaveMoved) {
+  const fs::path shards = folder() / "shards", moved = folder() / "elsewhere" / "shards";
+  fs::copy(corpus(), shards, fs::copy_options::recursive);
+  const std::string at = fmt::format("\"{}\"", shards.string());
+  const fs::path run = stopped("run", 4, {"data.train=" + at, "data.validation=" + at}),
+                 whole = stopped("whole", 0);
+  fs::create_directory(folder() / "elsewhere");
+  fs::rename(shards, moved);
+  expect(resume(run), 2,
+         {"its data were in " + shards.string(), "comera resume " + run.string() + " --data DIR"});
+  expect(resume(run, {"--data", (folder() / "nowhere").string()}), 2, {"nowhere"});
+  const ProgramResult resumed = resume(run, {"--data", moved.string()});
+  EXPECT_EQ(resumed.code, 0) << resumed.output;
+  expect_equal_checkpoints(last(whole, "12"), last(run, "12"));
+}
+
+TEST_F(ResumeCommand, ALoneCheckpointIsNoRun) {
+  const fs::path run = stopped("run", 4);
+  fs::copy_file(last(run, "4"), folder() / "ck.h5");
+  expect(resume(folder() / "ck.h5"), 2, {"ck.h5: is a file", "comera pretrain RECIPE --from", "--data DIR"});
+}
+
 TEST_F(ResumeCommand, AnOlderCheckpointIfTheRecipeAllowsIt) {
   const auto damaged = [&](const char* name, const std::vector<std::string>& overrides) {
     std::vector<std::string> all = {"run.checkpoint_interval=2"};
@@ -106,6 +128,7 @@ TEST_F(ResumeCommand, WhatIsNoRunIsRefused) {
   expect(resume(folder() / "empty"), 2, {"empty: is not a run of comera"});
   const fs::path run = stopped("run", 2);
   expect(resume(run, {"--set", "run.treads=1"}), 2, {"run.treads"});
+  expect(resume(run, {"--set", "model.layers=6"}), 2, {"model.layers is 2 in the checkpoint, 6 here"});
   expect(resume(run, {"--set", "run.output=elsewhere"}), 2,
          {"--set run.output: the run stays in its folder"});
   expect(resume(run, {"--set", "data.tokenizer=/nowhere/tokenizer.model"}), 2, {"/nowhere/tokenizer.model"});

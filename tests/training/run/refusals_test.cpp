@@ -71,6 +71,24 @@ class Refusals : public TrainingFixture {
   }
 };
 
+// ---- Models that diverge.
+
+TEST_F(Refusals, AModelThatDivergesIsNamedWithinAHundredSteps) {
+  const std::vector<std::string> wild = {"phase.0.steps=100", "phase.1.steps=1", "phase.0.warmup_steps=0",
+                                         "phase.0.learning_rate=5", "phase.0.schedule=constant"};
+  const ProgramResult diverged = pretrain(wild);
+  EXPECT_THAT(diverged.output, testing::AnyOf(HasSubstr("warning: the training loss was "),
+                                              HasSubstr("the model has diverged, so the run stops")));
+  EXPECT_THAT(diverged.output, HasSubstr("lower phase.0.learning_rate (now 5)"));
+  EXPECT_THAT(diverged.output, HasSubstr("comera pretrain --find-rate"));
+}
+
+TEST_F(Refusals, AModelThatLearnsIsNotSaidToDiverge) {
+  const ProgramResult learnt = pretrain({"phase.0.steps=100", "phase.1.steps=100"});
+  EXPECT_EQ(learnt.code, 0) << learnt.output;
+  EXPECT_THAT(learnt.output, Not(HasSubstr("the training loss was")));
+}
+
 // ---- Models that are not finite.
 
 TEST_F(Refusals, AModelThatIsNotFiniteIsOnlyLookedAt) {
