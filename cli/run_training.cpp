@@ -92,8 +92,8 @@ void print_costs(TrainingRun& run, const TrainingOutcome& outcome) {
   if (parameters == dense)
     print_out("parameters       {}, all dense\n", grouped(parameters));
   else
-    print_out("parameters       {} against {} of the dense baseline: {}\n", grouped(parameters),
-              grouped(dense), times_text(dense, parameters));
+    print_out("parameters       {}, {} than the dense baseline's {}\n", grouped(parameters),
+              times_text(dense, parameters), grouped(dense));
   std::error_code code;  // the file may have been removed
   const auto bytes = std::filesystem::file_size(outcome.checkpoint, code);
   print_out("checkpoint       {:.1f} MiB with optimizer state\n",

@@ -90,6 +90,7 @@ void add_recipes_command(CLI::App& program) {
     if (command->get_subcommands().empty()) list();
   });
   CLI::App* all = command->add_subcommand("list", "List the built-in recipes with their sizes and purposes");
+  all->footer("Examples:\n  comera recipes list\n`comera recipes` alone does the same.");
   all->callback([] { list(); });
 
   auto shown = std::make_shared<RecipeFile>();

@@ -19,11 +19,12 @@
 #include "kernels/core/console.h"
 #include "kernels/core/version.h"
 #include "reports/metrics_file.h"
-#include "reports/run_report.h"
+#include "reports/page/run_report.h"
 #include "reports/tensorboard.h"
 #include "storage/durable_file.h"
 #include "storage/folder.h"
 #include "storage/small_file.h"
+#include "training/logging/run_starts.h"
 #include "training/resume/checkpoint_recipe.h"
 
 namespace comera::cli {
@@ -135,6 +136,24 @@ void note_failure(ReportedRun& run, const char* what, Call&& call) {
   }
 }
 
+// The first start, and how often the run went on. Folders are nobody's business who gets the page.
+std::vector<std::pair<std::string, std::string>> facts_of_starts(const std::vector<RunStart>& starts) {
+  if (starts.empty()) return {};
+  const RunStart &first = starts.front(), &last = starts.back();
+  std::vector<std::pair<std::string, std::string>> facts = {
+      {"date", first.time + (starts.size() > 1
+                                 ? fmt::format("; resumed {} times, last {}", starts.size() - 1, last.time)
+                                 : std::string())},
+      {"machine", first.machine}};
+  std::string command;
+  for (const std::string& word : first.command) {
+    const bool is_path = word.find('/') != std::string::npos && word.find('=') == std::string::npos;
+    command += (command.empty() ? "" : " ") + for_shell(is_path ? storage::last_part(word) : word);
+  }
+  facts.emplace_back("command", command);
+  return facts;
+}
+
 ReportedRun read_run(const std::filesystem::path& run, const std::string& name,
                      const ReportOptions& options) {
   std::error_code code;
@@ -154,6 +173,7 @@ ReportedRun read_run(const std::filesystem::path& run, const std::string& name,
     if (storage::exists(run / "recipe.toml")) static_cast<void>(load_recipe(run / "recipe.toml", {}));
   });
   note_failure(reported, "no recipe", [&] { reported.recipe = recipe_of_run(run); });
+  reported.facts = facts_of_starts(read_starts(run / "starts.jsonl"));
   note_failure(reported, "no layers", [&] {
     const auto found = find_latest(run / "checkpoints", ResumeMode::newest_to_read);
     if (!found) throw Error("there is no checkpoint yet");
@@ -177,7 +197,8 @@ ReportedTable read_glue(const std::filesystem::path& folder, const std::string& 
     for (const Json& task : json.at("tasks"))
       for (const Json& number : task.at("numbers"))
         table.rows.push_back({task.at("task"), number.at("set"), number.at("metric"), number.at("mean"),
-                              number.at("deviation"), task.at("seeds").size()});
+                              task.at("seeds").size() > 1 ? number.at("deviation") : Json(""),
+                              task.at("seeds").size()});
     if (json.contains("average"))
       table.rows.push_back({"average", "", "without WNLI", json.at("average"), "", ""});
   } catch (const Json::exception&) {

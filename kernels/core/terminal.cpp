@@ -1,5 +1,6 @@
 #include "kernels/core/terminal.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <mutex>
+#include <new>
 #include <utility>
 
 namespace comera {
@@ -73,9 +75,60 @@ int put_in_colour(std::FILE* to, std::string_view text) {
   return put(to, text);
 }
 
+// Without colours, and each character of UTF-8 once.
+std::size_t shown_width(std::string_view word) {
+  std::size_t width = 0;
+  for (std::size_t i = 0; i < word.size(); ++i) {
+    if (word[i] == '\033')
+      i = std::min(word.find('m', i), word.size());
+    else if ((static_cast<unsigned char>(word[i]) & 0xc0U) != 0x80U)
+      ++width;
+  }
+  return width;
+}
+
+int put_fitted(std::FILE* to, std::string_view text) noexcept {
+  std::string rows;
+  try {
+    rows = fitted(text, terminal_width(to));
+  } catch (const std::bad_alloc&) {
+    return put_in_colour(to, text);
+  }
+  return put_in_colour(to, rows);
+}
+
 }  // namespace
 
 bool is_terminal(std::FILE* file) { return isatty(fileno(file)) == 1; }
+
+std::size_t terminal_width(std::FILE* file) {
+  constexpr std::size_t usual_width = 80;
+  winsize size{};
+  return ioctl(fileno(file), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : usual_width;
+}
+
+std::string fitted(std::string_view text, std::size_t width) {
+  std::string rows;
+  std::size_t at = 0;  // the column
+  for (std::size_t begin = 0; begin < text.size();) {
+    if (text[begin] == '\n' || text[begin] == ' ') {
+      at = text[begin] == '\n' ? 0 : (at + 1) % width;
+      rows += text[begin++];
+      continue;
+    }
+    const std::size_t end = std::min(text.find_first_of(" \n", begin), text.size());
+    const std::string_view word = text.substr(begin, end - begin);
+    const std::size_t shown = shown_width(word);
+    if (at > 0 && at + shown > width && shown <= width) {
+      rows.append(width - at, ' ');
+      at = 0;
+    }
+    rows += word;
+    at = (at + shown) % width;
+    begin = end;
+  }
+  return rows;
+}
 
 bool shows_colours(std::FILE* to) {
   const char* declined = std::getenv("NO_COLOR");
@@ -133,7 +186,7 @@ int print_text(std::FILE* to, std::string_view text) noexcept {
     put(status_on, erase_line);
     std::fflush(status_on);
   }
-  int lost = put_in_colour(to, text);
+  int lost = terminal && to != stdout ? put_fitted(to, text) : put_in_colour(to, text);
   // Standard output keeps its text until it has a page of it; a status line must not come before.
   if (to != stdout || moves_status) {
     errno = 0;

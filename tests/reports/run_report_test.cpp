@@ -1,4 +1,4 @@
-#include "reports/run_report.h"
+#include "reports/page/run_report.h"
 
 #include <gmock/gmock.h>
 
@@ -87,6 +87,42 @@ TEST(RunReport, SaysWhatDiffers) {
   EXPECT_EQ(data["differences"], Json::parse(R"([["run.seed", "1", "7"], ["phase.1.length", "", "512"]])"));
   EXPECT_THAT(data.dump(), Not(HasSubstr("somebody")));
   EXPECT_EQ(data["charts"].size(), 0u);
+}
+
+TEST(RunReport, RanksOfLayersAreOneDifference) {
+  Recipe first, second;
+  for (const char* layer : {"encoder.0.ffn.up", "encoder.1.ffn.up"}) {
+    first.tensorized.ranks[layer] = {8};
+    second.tensorized.ranks[layer] = {4};
+  }
+  const Json data = data_of({{.name = "a", .recipe = first}, {.name = "b", .recipe = second}});
+  EXPECT_EQ(data["differences"], Json::parse(R"([["tensorized.ranks", "of 2 layers", "of 2 layers"]])"));
+}
+
+TEST(RunReport, ATasksLossIsNotBesideAPretrainings) {
+  const ReportedRun pretraining{.name = "first", .metrics = {training(10, 5), evaluation(10, 4.5)}};
+  const ReportedRun task{
+      .name = "task",
+      .metrics = {training(10, 0.5),
+                  Json{{"step", 10}, {"validation", {{"dev", {{"accuracy", 0.75}, {"loss", 0.5}}}}}}}};
+  const Json data = data_of({pretraining, task});
+  EXPECT_FALSE(data["runs"][1]["series"].contains("loss"));
+  EXPECT_TRUE(data["runs"][1]["series"].contains("task/loss"));
+  EXPECT_EQ(data["charts"][0]["title"], "Loss, nats");
+  EXPECT_EQ(data["charts"][1]["title"], "Loss of the task");
+}
+
+TEST(RunReport, QuantitiesHaveTheirUnits) {
+  Json first = training(10, 5, 1000), last = training(20, 4, 1000);
+  first["peak_memory"] = {{"parameters", 3.5 * 1048576}};
+  last["peak_memory"] = {{"parameters", 1.8 * 1048576}};
+  const ReportedRun run{
+      .name = "first", .recipe = Recipe(), .facts = {{"machine", "a computer"}}, .metrics = {first, last}};
+  const Json data = data_of({run});
+  const std::string text = data.dump();
+  EXPECT_THAT(text, HasSubstr(R"(["training time","0.3 min"])"));
+  EXPECT_THAT(text, HasSubstr(R"(["parameters","3.5 MiB"])")) << "the largest of the run";
+  EXPECT_THAT(text, HasSubstr(R"(["machine","a computer"])"));
 }
 
 TEST(RunReport, ScoresOfTasksHaveTheirNames) {

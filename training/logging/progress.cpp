@@ -3,7 +3,6 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/ioctl.h>
 
 #include <algorithm>
 #include <cmath>
@@ -22,13 +21,6 @@
 namespace comera {
 
 namespace {
-
-constexpr int default_columns = 80;
-
-int columns_of(std::FILE* out) {
-  winsize size{};
-  return ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : default_columns;
-}
 
 std::string rate_text(double rate) {
   if (rate >= 1 || rate <= 0) return fmt::format("{:.1f} steps/s", rate);
@@ -157,6 +149,10 @@ ProgressBar::Clock::duration ProgressBar::interval() const {
 
 ProgressBar::~ProgressBar() {
   shown().end(this);
+  if (open_ && !note_.empty()) {  // what was announced is over
+    state_.note = note_;
+    draw();
+  }
   if (open_) keep_status();
 }
 
@@ -172,7 +168,7 @@ void ProgressBar::update(std::int64_t done, std::string_view note) {
     last_update_ = now;
   }
   state_.done = done;
-  state_.note = note;
+  state_.note = note_ = note;
   if (now < next_draw_ && (state_.total == 0 || done < state_.total)) return;
   next_draw_ = now + interval();
   draw();
@@ -193,7 +189,7 @@ void ProgressBar::draw(bool only_note) {
   ProgressState state = state_;
   if (only_note) state.rate = 0;  // so that there is room
   if (terminal_)
-    show_status(out_, progress_bar(name_, state, columns_of(out_)));
+    show_status(out_, progress_bar(name_, state, static_cast<int>(terminal_width(out_))));
   else
     log_to(out_, "{}\n", progress_line(name_, state_));
   open_ = terminal_;

@@ -58,6 +58,7 @@ class ProgressBar {
 
   std::string name_;
   ProgressState state_;
+  std::string note_;  // of the last update
   std::FILE* out_;
   bool terminal_;
   bool open_ = false;  // the bar is the terminal's status line

@@ -37,6 +37,8 @@ class RunDirectory {
   std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
   std::filesystem::path tokenizer() const { return path_ / "tokenizer.model"; }
   std::filesystem::path best() const { return path_ / "best.h5"; }
+  // When and where it was started and resumed.
+  std::filesystem::path starts() const { return path_ / "starts.jsonl"; }
   std::filesystem::path tensorboard() const { return path_ / "tensorboard"; }
   // A diverged model, kept for inspection.
   std::filesystem::path nonfinite() const { return path_ / "nonfinite.h5"; }

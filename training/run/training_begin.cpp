@@ -7,6 +7,7 @@
 #include "checkpoints/model_state.h"
 #include "kernels/backends/backends.h"
 #include "training/inference/trained_model.h"
+#include "training/logging/run_starts.h"
 #include "training/resume/checkpoint_recipe.h"
 #include "training/run/phase.h"
 #include "training/run/training_run.h"
@@ -106,6 +107,11 @@ void TrainingRun::write_files() {
   setup_.directory->write_recipe(to_toml(recipe_to_keep()));
   metrics_ = std::make_unique<MetricsWriter>(setup_.directory->metrics(), state_.step == 0 ? -1 : state_.step,
                                              state_.logged);
+  note_start(setup_.directory->starts(), state_.step,
+             setup_.processor->allocator.device().kind == DeviceKind::cpu
+                 ? fmt::format("{} threads, {}", thread_count(),
+                               instruction_set(setup_.recipe.precision.activations()))
+                 : std::string(setup_.processor->backend.name()));
   if (setup_.recipe.run.tensorboard)
     events_ = std::make_unique<EventWriter>(setup_.directory->tensorboard(), state_.step);
   if (!metrics_->report().empty()) setup_.log_line(metrics_->report());

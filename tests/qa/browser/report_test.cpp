@@ -5,7 +5,7 @@
 
 #include <cstdio>
 
-#include "reports/run_report.h"
+#include "reports/page/run_report.h"
 #include "tests/support/temporary_folder.h"
 
 namespace comera::test {

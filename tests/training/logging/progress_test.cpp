@@ -151,6 +151,29 @@ TEST(TerminalProgress, ATickerSaysOneLineElsewhere) {
   EXPECT_THAT(text, testing::StartsWith("thinking: still at work after 2."));
 }
 
+TEST(TerminalProgress, WhatWasAnnouncedIsNotTheLastWord) {
+  test::PseudoTerminal terminal(80);
+  {
+    ProgressBar bar("work", 10, 9, terminal.file());
+    bar.update(10, "loss 1");
+    bar.announce("evaluating");
+  }
+  EXPECT_THAT(terminal.screen().back(), testing::EndsWith("loss 1"));
+}
+
+TEST(TerminalText, WordsAreNotBrokenAtTheEdge) {
+  EXPECT_EQ(fitted("one two three", 8), "one two three");
+  EXPECT_EQ(fitted("one three two", 7), "one    three  two");
+  EXPECT_EQ(fitted("a\nlonglonglong b", 5), "a\nlonglonglong b") << "longer than a row";
+  EXPECT_EQ(fitted("ab \033[1mcd\033[0m", 4), "ab  \033[1mcd\033[0m");
+  EXPECT_EQ(fitted("äöü ßäö", 5), "äöü  ßäö");
+  test::PseudoTerminal terminal(20);
+  log_to(terminal.file(), "a message of several words\n");
+  EXPECT_EQ(terminal.screen(), std::vector<std::string>{"a message of several words"});
+  log_to(terminal.file(), "a message of a few more words\n");
+  EXPECT_EQ(terminal.screen()[1], "a message of a few  more words");
+}
+
 TEST(TerminalColours, AreForTerminalsThatWantThem) {
   const test::PseudoTerminal terminal(80);
   const auto red = [&] { return styled(terminal.file(), Style::error, "bad") != "bad"; };

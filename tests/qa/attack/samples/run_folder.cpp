@@ -49,8 +49,8 @@ std::string difference_in_file(const fs::path& ours, const fs::path& theirs) {
 bool is_known(const fs::path& relative) {
   const std::string name = relative.filename();
   static const std::set<std::string> known = {
-      "lock",    "metrics.jsonl", "recipe.toml", "tokenizer.model", "checkpoints",
-      "best.h5", "latest",        "saved",       "processes",       "encoding.h5"};
+      "lock",    "metrics.jsonl", "starts.jsonl", "recipe.toml", "tokenizer.model", "checkpoints",
+      "best.h5", "latest",        "saved",        "processes",   "encoding.h5"};
   if (known.contains(name)) return true;
   return name.ends_with(".h5") && (name.starts_with("step-") || name.starts_with("best-phase-"));
 }

@@ -48,7 +48,7 @@ std::string without_tokenizers_place(std::string text) {
 }
 
 bool is_of_process(const std::string& name) {
-  return name == "lock" || name == "saved" || name == "processes";
+  return name == "lock" || name == "starts.jsonl" || name == "saved" || name == "processes";
 }
 
 }  // namespace

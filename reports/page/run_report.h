@@ -22,6 +22,8 @@ struct ReportedFilling {
 struct ReportedRun {
   std::string name;
   std::optional<Recipe> recipe = {};
+  std::vector<std::pair<std::string, std::string>> facts =
+      {};  // what the recipe does not say: "machine", "date"
   std::vector<nlohmann::ordered_json> metrics = {};
   std::optional<CheckpointRanks> ranks = {};  // of its newest checkpoint
   double checkpoint_bytes = 0;                // 0: no checkpoint

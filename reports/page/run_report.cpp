@@ -1,4 +1,4 @@
-#include "reports/run_report.h"
+#include "reports/page/run_report.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,135 +12,15 @@
 #include "reports/metrics_file.h"
 #include "reports/model_report.h"
 #include "reports/number_text.h"
-#include "reports/report_template.h"
+#include "reports/page/pictures.h"
+#include "reports/page/report_template.h"
+#include "reports/page/run_story.h"
 
 namespace comera {
 
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr std::size_t most_points = 500;
-
-struct Point {
-  double step = 0, hours = 0, value = 0;
-};
-using Series = std::map<std::string, std::vector<Point>>;
-
-std::optional<double> number_in(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
-}
-
-// The data of a run's lines over its steps and hours.
-struct Story {
-  Series series;
-  double steps = 0, hours = 0;
-  const Json* training = nullptr;  // the last lines of each kind
-  const Json* evaluation = nullptr;
-  std::optional<double> best_loss;  // of the last phase: losses at other sequence lengths are not comparable
-};
-
-Story story_of(const std::vector<Json>& metrics) {
-  Story story;
-  Json phase;
-  for (const Json& line : metrics) {
-    const double step = line["step"].get<double>();
-    if (is_training(line)) {
-      if (phase != line["phase"]) story.best_loss.reset();
-      phase = line["phase"];
-      story.hours += (step - story.steps) * number_in(line, "ms_per_step").value_or(0) / 3.6e6;
-      story.steps = step;
-      story.training = &line;
-    } else if (is_evaluation(line)) {
-      story.evaluation = &line;
-      if (const auto loss = number_in(line, "validation_loss"))
-        story.best_loss = std::min(story.best_loss.value_or(*loss), *loss);
-    }
-    for_each_number(line, [&](const std::string& name, double value) {
-      story.series[name].push_back({step, story.hours, value});
-    });
-  }
-  return story;
-}
-
-// Six significant digits: more would enlarge the page without benefit.
-double rounded(double value) { return std::strtod(fmt::format("{:.6g}", value).c_str(), nullptr); }
-
-Json points_of(const std::vector<Point>& points) {
-  Json list = Json::array();
-  const std::size_t together = (points.size() + most_points - 1) / most_points;
-  for (std::size_t begin = 0; begin < points.size(); begin += together) {
-    const std::size_t end = std::min(begin + together, points.size());
-    double sum = 0;
-    for (std::size_t i = begin; i < end; ++i) sum += points[i].value;
-    const Point& last = points[end - 1];
-    list.push_back({last.step, rounded(last.hours), rounded(sum / static_cast<double>(end - begin))});
-  }
-  return list;
-}
-
-struct WantedCurve {
-  std::string series, name;
-  const char* kind = "";
-  bool baseline = false;  // the score of an untrained model
-};
-struct Picture {
-  std::string title;
-  std::vector<WantedCurve> curves;
-  bool from_zero = false;
-  bool one_each = false;  // for several runs, only the first curve of each
-};
-
-bool ends_with_any(const std::string& name, const std::vector<const char*>& ends) {
-  return std::ranges::any_of(ends, [&](const char* end) { return name.ends_with(end); });
-}
-
-// The plots for which at least one run has a curve.
-std::vector<Picture> pictures_of(const std::vector<Story>& stories) {
-  Picture tasks{.title = "Scores on the validation sets", .curves = {}};
-  Picture losses{.title = "Loss, nats",
-                 .curves = {{"validation_loss", "held out"},
-                            {"loss", "training", "thin"},
-                            {"unigram_loss", "unigram", "dashed", true}}};
-  std::vector<std::string> seen;
-  for (const Story& story : stories)
-    for (const auto& [name, points] : story.series) {
-      if (!name.starts_with("validation/") || std::ranges::find(seen, name) != seen.end()) continue;
-      seen.push_back(name);
-      const std::string shown = name.substr(std::string("validation/").size());
-      if (name.ends_with("/loss")) losses.curves.push_back({name, shown});
-      if (ends_with_any(name, {"/accuracy", "/f1", "/matthews", "/pearson", "/spearman"}))
-        tasks.curves.push_back({name, shown});
-    }
-  std::vector<Picture> all = {losses,
-                              {"Accuracy, held out", {{"validation_accuracy", "accuracy"}}},
-                              {"AUC, held out", {{"validation_auc", "AUC"}}},
-                              tasks,
-                              {"Size of the tensor trains relative to the start",
-                               {{"ranks/size", "size"}, {"ranks/target", "target", "dashed"}},
-                               true},
-                              {"Live ranks", {{"ranks/live", "live ranks"}}, true},
-                              {"Learning rates",
-                               {{"learning_rate/cores", "cores"},
-                                {"learning_rate/embedding", "embedding"},
-                                {"learning_rate/gates", "gates"},
-                                {"learning_rate/other", "other"},
-                                {"learning_rate", "all"}},
-                               true,
-                               true},
-                              {"Gradient norm", {{"gradient_norm", "norm", "thin"}}, true},
-                              {"Tokens a second", {{"tokens_per_second", "tokens/s", "thin"}}, true},
-                              {"Examples a second", {{"examples_per_second", "examples/s", "thin"}}, true}};
-  const auto known = [&](const WantedCurve& curve) {
-    return std::ranges::any_of(stories,
-                               [&](const Story& story) { return story.series.contains(curve.series); });
-  };
-  for (Picture& picture : all)
-    std::erase_if(picture.curves, [&](const WantedCurve& curve) { return !known(curve); });
-  std::erase_if(all, [](const Picture& picture) { return picture.curves.empty(); });
-  return all;
-}
 
 std::string rates_text(const LearningRates& rates) {
   const bool one = rates.cores == rates.other && rates.gates == rates.other &&
@@ -222,17 +102,18 @@ Json tables_of(const ReportedRun& run, const Story& story) {
                                 {"", "length", run.recipe->dlrm ? "examples a step" : "tokens a step",
                                  "steps", "ranks", "learning rates"},
                                 phases_of(*run.recipe)));
-  if (const Json* memory = story.training != nullptr ? object_in(*story.training, "peak_memory") : nullptr) {
+  if (!story.peak_memory.empty()) {
     Json rows = Json::array();
-    for (const auto& [kind, bytes] : memory->items())
-      if (bytes.is_number()) rows.push_back({kind, rounded(bytes.get<double>() / 1048576)});
-    tables.push_back(table_json("Peak memory, MiB", {"", ""}, rows));
+    for (const auto& [kind, bytes] : story.peak_memory)
+      rows.push_back({kind, fmt::format("{:.1f} MiB", bytes / 1048576)});
+    tables.push_back(table_json("Peak memory", {"", ""}, rows));
   }
   return tables;
 }
 
 Json facts_of(const ReportedRun& run) {
   Json facts = Json::array();
+  for (const auto& [name, value] : run.facts) facts.push_back({name, value});
   if (!run.recipe) return facts;
   const Recipe recipe = without_folders(*run.recipe);
   facts.push_back({"model", model_text(recipe)});
@@ -240,7 +121,7 @@ Json facts_of(const ReportedRun& run) {
   facts.push_back({"optimizer", name_of(recipe.optim.kind)});
   facts.push_back({"precision", name_of(recipe.precision.compute)});
   if (!recipe.run.initial_checkpoint.empty()) facts.push_back({"begun with", recipe.run.initial_checkpoint});
-  facts.push_back({"seed", recipe.run.seed});
+  facts.push_back({"seed", std::to_string(recipe.run.seed)});
   return facts;
 }
 
@@ -275,7 +156,11 @@ Json fillings_of(const ReportedRun& run) {
   return list;
 }
 
-// Values for comparing runs: a name, and a number or nothing.
+std::string hours_text(double hours) {
+  return hours < 1 ? fmt::format("{:.1f} min", 60 * hours) : fmt::format("{:.2f} h", hours);
+}
+
+// Values for comparing runs: a name, and a number, a text or nothing.
 std::vector<std::pair<std::string, Json>> results_of(const ReportedRun& run, const Story& story) {
   const auto of = [](const Json* line, const char* key) {
     const auto value = line != nullptr ? number_in(*line, key) : std::nullopt;
@@ -296,7 +181,7 @@ std::vector<std::pair<std::string, Json>> results_of(const ReportedRun& run, con
           results.emplace_back(fmt::format("{}, {}", set, metric), rounded(*value));
   results.emplace_back("training loss of the last steps", of(story.training, "loss"));
   results.emplace_back("steps", story.steps);
-  results.emplace_back("hours of training", rounded(story.hours));
+  results.emplace_back("training time", hours_text(story.hours));
   results.emplace_back("tokens", of(story.training, "tokens"));
   results.emplace_back("tokens a second", of(story.training, "tokens_per_second"));
   results.emplace_back("examples", of(story.training, "examples"));
@@ -304,13 +189,11 @@ std::vector<std::pair<std::string, Json>> results_of(const ReportedRun& run, con
   if (run.ranks) {
     results.emplace_back("parameters", run.ranks->live_parameters());
     results.emplace_back("parameters of the dense baseline", run.ranks->dense_baseline);
-    results.emplace_back(
-        "times smaller",
-        rounded(static_cast<double>(run.ranks->dense_baseline) /
-                static_cast<double>(std::max<std::int64_t>(run.ranks->live_parameters(), 1))));
+    results.emplace_back("size", times_text(run.ranks->dense_baseline,
+                                            std::max<std::int64_t>(run.ranks->live_parameters(), 1)));
   }
   if (run.checkpoint_bytes > 0)
-    results.emplace_back("checkpoint, MiB", rounded(run.checkpoint_bytes / 1048576));
+    results.emplace_back("checkpoint", fmt::format("{:.1f} MiB", run.checkpoint_bytes / 1048576));
   results.emplace_back("skipped steps", of(story.training, "skipped_steps"));
   std::erase_if(results, [](const auto& result) { return result.second.is_null(); });
   return results;
@@ -327,14 +210,13 @@ std::vector<std::string> summary_of(const ReportedRun& run, const Story& story) 
       lines.push_back(fmt::format("AUC {:.4f}", *auc));
   if (run.ranks) {
     const std::int64_t own = run.ranks->live_parameters(), dense = run.ranks->dense_baseline;
-    lines.push_back(own == dense ? fmt::format("{} numbers, all dense", grouped(own))
+    lines.push_back(own == dense ? fmt::format("{} parameters, all dense", grouped(own))
                                  : fmt::format("{} parameters, {} than its dense baseline", grouped(own),
                                                times_text(dense, own)));
   }
   if (story.steps > 0)
     lines.push_back(fmt::format("{} steps in {}", grouped(static_cast<std::int64_t>(story.steps)),
-                                story.hours < 0.1 ? fmt::format("{:.1f} minutes", 60 * story.hours)
-                                                  : fmt::format("{:.2f} hours", story.hours)));
+                                hours_text(story.hours)));
   return lines;
 }
 
@@ -385,6 +267,7 @@ Json differences_of(const std::vector<ReportedRun>& runs) {
     }
   }
   Json rows = Json::array();
+  std::int64_t layers = 0;
   for (const std::string& key : order) {
     if (key == "run.output") continue;
     Json row = Json::array({key});
@@ -394,7 +277,17 @@ Json differences_of(const std::vector<ReportedRun>& runs) {
       row.push_back(found == of_run.end() ? "" : found->second);
       differs = differs || row.back() != row[1];
     }
-    if (differs) rows.push_back(row);
+    if (!differs) continue;
+    if (key.starts_with("tensorized.ranks."))
+      ++layers;
+    else
+      rows.push_back(row);
+  }
+  // A row for each layer would hide the others.
+  if (layers > 0) {
+    Json row = Json::array({"tensorized.ranks"});
+    for (std::size_t i = 0; i < runs.size(); ++i) row.push_back(fmt::format("of {} layers", layers));
+    rows.push_back(row);
   }
   return rows;
 }
@@ -414,23 +307,6 @@ Json side_by_side(const std::vector<std::vector<std::pair<std::string, Json>>>& 
     rows.push_back(row);
   }
   return rows;
-}
-
-Json charts_json(const std::vector<Picture>& pictures) {
-  Json charts = Json::array();
-  for (const Picture& picture : pictures) {
-    Json curves = Json::array();
-    for (const WantedCurve& curve : picture.curves)
-      curves.push_back({{"series", curve.series},
-                        {"name", curve.name},
-                        {"kind", curve.kind},
-                        {"baseline", curve.baseline}});
-    charts.push_back({{"title", picture.title},
-                      {"from_zero", picture.from_zero},
-                      {"one_each", picture.one_each},
-                      {"curves", curves}});
-  }
-  return charts;
 }
 
 // A script must not contain "</script>" or the start of a comment, whatever a run's name is.
