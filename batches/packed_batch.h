@@ -38,7 +38,7 @@ class PackedBatch {
   Tensor masked_positions;  // (P) token row of each target
   Tensor masked_targets;    // (P)
   Tensor labels;            // (S) classes of the examples (sequences or pairs of them)
-  Tensor scores;            // (S) float32, targets of a regression, of the examples
+  Tensor scores;            // (S) float32, of the examples: targets of a regression, or weights of the losses
   Tensor unique_ids;        // (U) ascending
   Tensor unique_index;      // (T) index of each token's id in unique_ids
   Tensor unique_order;      // (T) token rows sorted by id

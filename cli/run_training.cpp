@@ -129,6 +129,22 @@ void print_stopped(const TrainingRun& run, const TrainingOutcome& outcome) {
       for_shell(run.recipe().run.output));
 }
 
+std::string how_to_go_on(const TrainingRun& run) {
+  const Recipe& recipe = run.recipe();
+  if (run.out_of_patience())
+    return fmt::format("this run ended by run.patience = {}; raise it with --set to continue",
+                       recipe.run.patience);
+  return recipe.run.max_hours
+             ? fmt::format(
+                   "this run is already finished; give it more time with --set run.max_hours=... (now "
+                   "{:g}) to continue",
+                   *recipe.run.max_hours)
+             : fmt::format(
+                   "this run is already finished; give it more steps with --set phase.{}.steps=... to "
+                   "continue",
+                   recipe.phases.size() - 1);
+}
+
 // A resumed run keeps its type.
 void advise_on_precision(TrainingRun& run) {
   if (run.resumed()) return;
@@ -144,11 +160,7 @@ void run_training(const Recipe& recipe, const TrainingOptions& options, StopSign
   TrainingRun run(recipe, options);
   signals.begin();  // before this, a signal simply ends the program: nothing can be lost
   const bool first = options.communicator == nullptr || options.communicator->first();
-  if (run.finished() && first)
-    print_out("this run is already finished; give it more {1} with --set {0} to continue\n",
-              recipe.run.max_hours ? fmt::format("run.max_hours=... (now {:g})", *recipe.run.max_hours)
-                                   : fmt::format("phase.{}.steps=...", recipe.phases.size() - 1),
-              recipe.run.max_hours ? "time" : "steps");
+  if (run.finished() && first) print_out("{}\n", how_to_go_on(run));
   if (first) advise_on_precision(run);
   if (begun && first) begun(run);
   const TrainingOutcome outcome = run.run();

@@ -12,7 +12,7 @@
 #include "reports/number_text.h"
 #include "training/logging/progress.h"
 #include "training/run/phase.h"
-#include "training/tasks/masked_language_task.h"
+#include "training/tasks/make_encoder_task.h"
 
 namespace comera::cli {
 
@@ -28,11 +28,12 @@ std::vector<double> micro_batches_of_a_pass(const Recipe& recipe, const Model& m
       micro_batches.push_back(*data.tokens / static_cast<double>(phase.tokens_per_micro_batch));
     return micro_batches;
   }
-  const MaskedLanguageTask task(recipe.data, *data.tokenizer, model.config());
+  const auto task = make_encoder_task(recipe, data.finetune, *data.tokenizer, model.config(),
+                                      [](const std::string& line) { log_info("{}\n", line); });
   for (std::size_t i = 0; i < recipe.phases.size(); ++i) {
-    data::LoaderOptions options = loader_options(recipe, static_cast<std::int64_t>(i), task, model);
+    data::LoaderOptions options = loader_options(recipe, static_cast<std::int64_t>(i), *task, model);
     options.prefetch = 0;
-    const data::Loader loader(task.samples(recipe.phases[i].length), options);
+    const data::Loader loader(task->samples(recipe.phases[i].length), options);
     micro_batches.push_back(static_cast<double>(loader.count_micro_batches_per_epoch()));
   }
   return micro_batches;

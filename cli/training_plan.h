@@ -8,12 +8,13 @@
 
 namespace comera::cli {
 
-// The cost of a pretraining run on this machine: the model's size, each phase's time and memory, measured on
+// The cost of a run on this machine: the model's size, each phase's time and memory, measured on
 // a few steps of random tokens, epochs over the training data, and the size of checkpoints.
 struct PlannedData {
   std::int64_t vocabulary = 0;
   const data::Tokenizer* tokenizer = nullptr;  // null: the data do not exist yet
   std::optional<double> tokens = {};           // then: their approximate number
+  bool finetune = false;                       // the recipe's [task], which is resolved
 };
 
 // Prints it to stdout, for a job whose processes share the micro-batches of a step. Returns the seconds of

@@ -97,7 +97,9 @@ struct EncoderConfig : EncoderArchitecture {
   // transform stay dense, because they process a row for each sequence or masked position instead of the
   // tokens that heads divide among themselves.
   std::optional<LteForm> lte = {};
-  DType compute = DType::float32;           // of activations and products; float64 is used by the oracle
+  DType compute = DType::float32;  // of activations and products; float64 is used by the oracle
+  // Whether a step multiplies the losses of a classification head by PackedBatch::scores.
+  bool weighted = false;
   std::optional<Float8Config> float8 = {};  // 8-bit operands of products in linear layers, where possible
 
   // For a head on a sequence's vector: its logits per sequence, or 1 score.

@@ -41,6 +41,7 @@ EncoderConfig unchecked_encoder_config(const Recipe& recipe, std::int64_t vocabu
   config.vocabulary = vocabulary;
   config.compute = recipe.precision.activations();
   config.float8 = recipe.precision.float8();
+  config.weighted = recipe.task.class_weights.any();
   config.tensorized = recipe.tensorized;
   if (recipe.tensorized.enabled) return config;
   EncoderConfig baseline = config.dense_baseline();

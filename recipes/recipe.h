@@ -89,16 +89,26 @@ struct DataSection {
   friend bool operator==(const DataSection&, const DataSection&) = default;
 };
 
+// Factors of the classes' cross-entropy; none: all count alike.
+struct ClassWeights {
+  bool balanced = false;       // examples / (classes × examples of the class)
+  std::vector<double> values;  // one for each class, in the order of the labels
+  bool any() const { return balanced || !values.empty(); }
+  friend bool operator==(const ClassWeights&, const ClassWeights&) = default;
+};
+
 // The fine-tuning task: a GLUE task by name, or the user's tables.
 struct TaskSection {
   std::string name;    // "mnli", "my_task"; empty: the recipe is not for fine-tuning
   std::string folder;  // with a GLUE task's files
   std::vector<std::string> train, validation;
+  double held_out = 0;            // share of the training rows to evaluate on, instead of `validation`
   std::vector<std::string> text;  // columns
   std::string label;              // column
   std::vector<std::string> labels;
   data::TaskKind kind = data::TaskKind::classification;
   std::optional<data::TaskMetric> metric;
+  ClassWeights class_weights;
   data::TableFormat format = data::TableFormat::automatic;
   bool header = true;
   friend bool operator==(const TaskSection&, const TaskSection&) = default;
@@ -145,6 +155,7 @@ struct RunSection {
   std::string initial_checkpoint;        // initial weights of the run; empty: random
   std::int64_t evaluation_interval = 0;  // 0: only at the end of each phase
   double evaluation_epochs = 0;          // the same, in passes over the training data
+  std::int64_t patience = 0;             // evaluations without a better one that end the run; 0: no limit
   std::int64_t evaluation_batches = 0;   // 0: the whole set
   std::int64_t checkpoint_interval = 0;  // 0: only by time and at the end of each phase
   double checkpoint_minutes = 10;        // wall-clock interval, besides checkpoint_interval; 0: none
@@ -191,6 +202,7 @@ struct PhaseSection {
   ScheduleKind schedule = ScheduleKind::linear;
   double power = 1.0;  // for a polynomial schedule
   std::int64_t warmup_steps = 0;
+  double warmup_share = 0;   // of the phase's steps, instead of warmup_steps; 0: none
   double final_ratio = 0.0;  // the last learning rate relative to the highest one
   PhaseObjective objective = PhaseObjective::fixed;
   std::optional<AdaptationSection> adaptation;  // for a phase that regularises or compresses

@@ -304,6 +304,10 @@ void Source::drop_idle(toml::table& phase) const {
 void Source::drop_replaced(toml::table& table, const std::string& key) {
   if (key == "steps") drop(table, "epochs");
   if (key == "epochs") drop(table, "steps");
+  if (key == "validation") drop(table, "held_out");
+  if (key == "held_out" && table[key].value_or(1.0) > 0) drop(table, "validation");
+  if (key == "warmup_steps") drop(table, "warmup_share");
+  if (key == "warmup_share") drop(table, "warmup_steps");
   if (key == "target_ratio") drop(table, "target_size");
   if (key == "target_size")
     for (const char* of_ratio : {"target_ratio", "target_of"}) drop(table, of_ratio);

@@ -143,6 +143,9 @@ void check_micro_batches(const PhaseSection& phase, const std::string& path, std
 }
 
 void check_length(const PhaseSection& phase, const std::string& path, const Places& places) {
+  if (phase.warmup_steps > 0 && phase.warmup_share > 0)
+    places.fail(path + ".warmup_share",
+                fmt::format("{} has both warmup_steps and warmup_share; give one of them", path));
   if (phase.steps.has_value() == phase.epochs.has_value())
     places.fail(phase.steps ? path + ".epochs" : path,
                 fmt::format("{} has {} steps {} epochs; give exactly one of them", path,

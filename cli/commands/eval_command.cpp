@@ -45,7 +45,7 @@ void evaluate_task(const EvalOptions& options, LoadedModel& loaded) {
     throw UsageError("--data is for a pretrained model; this one is fine-tuned: give --input FILE");
   if (options.batches > 0) throw UsageError("--batches is for a pretrained model; this one is fine-tuned");
   TaskSection section = loaded.recipe.task;
-  if (!options.input.empty()) section.validation = options.input;
+  if (!options.input.empty()) section.validation = options.input, section.held_out = 0;
   const std::vector<data::Task::Set> sets_to_score = task_of(section, TaskUse::inference).validation;
   if (sets_to_score.empty()) throw UsageError("no data to evaluate on: give --input FILE");
   const MicroBatchCapacity capacity = inference_capacity(options.inference, loaded);

@@ -1,43 +1,106 @@
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <vector>
 
 #include "cli/commands/commands.h"
-#include "cli/options/training_options.h"
+#include "cli/finetune_seeds.h"
+#include "cli/finetune_task.h"
+#include "cli/rate_finding.h"
 #include "cli/run_training.h"
+#include "cli/training_plan.h"
+#include "kernels/core/console.h"
+#include "training/inference/trained_model.h"
+#include "training/resume/checkpoint_recipe.h"
+#include "training/resume/checkpoint_tokenizer.h"
+#include "training/tasks/sequence_task.h"
 
 namespace comera::cli {
 
 namespace {
 
-void finetune(const TrainingCommandOptions& options, Communicator& communicator, StopSignals& signals) {
-  const Recipe recipe = load_encoder_recipe(options);
-  TrainingOptions training = training_options(options, communicator, signals);
+struct FinetuneCommandOptions : FinetuneOptions {
+  std::vector<std::int64_t> seeds;
+  bool dry_run = false;
+  RateFinding rates;
+};
+
+void dry_run(const FinetuneOptions& options, const Communicator& communicator) {
+  if (!communicator.alone()) throw UsageError("--dry-run runs in one process; start it without mpirun");
+  const FinetuneTask task = finetune_task(options);
+  if (!task.description.empty()) print_out("{}\n", task.description);
+  flush_output();
+  Recipe recipe = resolve_task(task.recipe);
+  if (!recipe.run.initial_checkpoint.empty())
+    take_ranks(recipe, *find_trained_model(recipe.run.initial_checkpoint).reader);
+  require_training_keys(recipe);
+  const data::Tokenizer tokenizer = load_tokenizer(recipe.data.tokenizer);
+  print_training_plan(recipe,
+                      {.vocabulary = tokenizer.vocabulary(), .tokenizer = &tokenizer, .finetune = true}, 1);
+  print_out("nothing was written\n");
+}
+
+void finetune(const FinetuneOptions& options, Communicator& communicator, StopSignals& signals) {
+  const FinetuneTask task = finetune_task(options);
+  if (communicator.first() && !task.description.empty()) {
+    print_out("{}\n", task.description);
+    flush_output();
+  }
+  TrainingOptions training = training_options(options.training, communicator, signals);
   training.finetune = true;
-  run_training(recipe, training, signals);
+  run_training(task.recipe, training, signals);
 }
 
 }  // namespace
 
 void add_finetune_command(CLI::App& program) {
-  auto options = std::make_shared<TrainingCommandOptions>();
+  auto options = std::make_shared<FinetuneCommandOptions>();
   CLI::App* command =
       program.add_subcommand("finetune", "Fine-tune a model on sentences or pairs with a label or score");
-  add_training_options(*command, *options);
+  add_training_options(*command, options->training)
+      ->required(false)
+      ->description("A TOML file, or the name of a built-in recipe (default with --from: table)");
+  add_table_options(*command, options->table);
+  CLI::Option* seeds =
+      command
+          ->add_option(
+              "--seeds", options->seeds,
+              "Train with this many seeds, or with these, in OUTPUT/seed-N, and show the mean and deviation "
+              "of the scores; repeat the command to continue")
+          ->delimiter(',')
+          ->allow_extra_args(false)
+          ->type_name("N or N,...");
+  CLI::Option* dry =
+      command->add_flag("--dry-run", options->dry_run,
+                        "Only show what would be learned, memory and time, measured here; write nothing");
+  add_rate_finding(*command, options->rates)->excludes(dry)->excludes(seeds);
+  dry->excludes(seeds);
   command->footer(
       "Examples:\n"
+      "  comera finetune --from runs/first --input train.tsv --output runs/mine\n"
+      "  comera finetune --from runs/first --input train.csv \\\n"
+      "    --validation dev.csv --text title,body --label topic \\\n"
+      "    --output runs/topics\n"
       "  comera finetune six_encoder_mnli --set task.folder=glue/MNLI \\\n"
       "    --set data.tokenizer=tokenizer.model --output runs/mnli\n"
-      "  comera finetune function_pairs --from runs/first --output runs/mine \\\n"
-      "    --set task.name=mine --set task.train=train.csv \\\n"
-      "    --set task.validation=dev.csv \\\n"
-      "    --set 'task.text=[\"title\", \"body\"]' --set task.label=topic\n"
-      "The first starts from random weights, the second from a pretrained encoder. To use several processes: "
+      "The last starts from random weights, the others from a pretrained encoder. To use several processes: "
       "mpirun -np 4 comera finetune ... (docs/guide/scaling.md).\n"
       "Ctrl-C, SIGTERM, SIGUSR1 or a closed terminal (SIGHUP, except under nohup) saves a checkpoint and "
       "stops; SIGQUIT does not save. Continue with comera resume. best.h5 is the best model by task.metric.");
   command->callback([options] {
-    run_in_job(
-        [&](Communicator& communicator, StopSignals& signals) { finetune(*options, communicator, signals); });
+    run_in_job([&](Communicator& communicator, StopSignals& signals) {
+      if (options->rates.asked)
+        find_rate(
+            options->rates, options->training, true, [&] { return finetune_task(*options).recipe; },
+            communicator, signals);
+      else if (options->dry_run)
+        dry_run(*options, communicator);
+      else if (!options->seeds.empty())
+        finetune_seeds(*options, seeds_of(options->seeds), communicator, signals);
+      else
+        finetune(*options, communicator, signals);
+    });
   });
 }
 

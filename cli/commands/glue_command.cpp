@@ -55,7 +55,7 @@ class GlueBenchmark {
       throw UsageError(fmt::format("--output {}: is a run's folder; choose another folder, for several runs",
                                    options_.output.string()));
     storage::create_directories_durably(options_.output);
-    keep_origin();
+    keep_origin(options_.output, options_.from, options_.scratch);
     add_results_of_others(tasks);
     for (const std::string& task : tasks) {
       bool is_new = false;
@@ -133,27 +133,6 @@ class GlueBenchmark {
             folder_of("mnli", seed).string(), options_.data.string()));
   }
 
-  // All runs of a table start from the same model, including those of a later call, before which pretraining
-  // may have continued.
-  void keep_origin() const {
-    const std::filesystem::path file = options_.output / "from.json",
-                                checkpoint = find_trained_model(options_.from).checkpoint;
-    const storage::FileDescriptor model = storage::FileDescriptor::open_to_read(checkpoint);
-    Json now = {{"bytes", model.size()}, {"crc32", storage::checksum(model, 0, model.size())}};
-    if (options_.scratch) now["scratch"] = true;
-    if (!storage::exists(file)) {
-      storage::write_file_durably(file, json_text(now) + "\n");
-      return;
-    }
-    const auto begun = storage::parse_json(storage::read_small_file(file, 1 << 20, "a note about a model"),
-                                           file.string() + ":");
-    if (begun != nlohmann::json(now))
-      throw UsageError(
-          fmt::format("{}: its runs started from another model than {}, or with --scratch unlike this call; "
-                      "choose another --output",
-                      options_.output.string(), checkpoint.string()));
-  }
-
   // The table covers everything in the folder, whatever --tasks says now.
   void add_results_of_others(const std::vector<std::string>& tasks) {
     for (const std::filesystem::path& run : storage::entries_of(options_.output / "runs")) {
@@ -187,9 +166,7 @@ class GlueBenchmark {
         phase.steps = std::min(phase.steps.value_or(options_.max_steps), options_.max_steps);
         phase.warmup_steps = std::min(phase.warmup_steps, *phase.steps);
       }
-    recipe = resolve_task(recipe);
-    if (recipe.task.text.size() == 1) recipe.model.pairs = PairEncoding::joint;  // one text is not a pair
-    return recipe;
+    return resolve_task(recipe);
   }
 
   Ended run_once(const std::string& task, std::int64_t seed) {
@@ -199,7 +176,7 @@ class GlueBenchmark {
     GlueResult result;
     if (!is_new) {
       result = read_result(command.output);
-      require_settings(command.output, result, recipe, fingerprint_of_task(recipe));
+      require_settings(command.output, result.recipe, result.data, recipe, fingerprint_of_task(recipe));
     } else {
       log_info("{}, seed {} of {}\n", task, seed, options_.seeds);
       TrainingOptions training = training_options(command, communicator_, signals_);
@@ -220,17 +197,8 @@ class GlueBenchmark {
     return is_new ? Ended::now : Ended::before;
   }
 
-  static std::string fingerprint_of_task(const Recipe& recipe) {
-    const data::Task task = task_of(recipe.task);
-    std::vector<std::filesystem::path> files;
-    for (const auto* sets : {&task.train, &task.validation})
-      for (const data::Task::Set& set : *sets) files.push_back(set.file);
-    return fingerprint_of_files(files);
-  }
-
   GlueResult score_run(const std::string& task, std::int64_t seed, const Recipe& recipe,
                        const TrainingOutcome& outcome) const {
-    const LoadedModel loaded(outcome.best, {}, {}, recipe.run.device);
     GlueResult result{.task = task,
                       .seed = seed,
                       .numbers = {},
@@ -238,18 +206,9 @@ class GlueBenchmark {
                       .steps = outcome.step,
                       .data = fingerprint_of_task(recipe),
                       .recipe = recipe};
-    const data::Task described = task_of(recipe.task);
-    const std::int64_t length = recipe.phases.at(0).length;
-    const MicroBatchCapacity capacity =
-        data::capacity_for(std::max<std::int64_t>(4096, length), length, 0, loaded.model.config().vocabulary);
-    InferenceEngine engine(loaded.model, InferenceEngine::Output::predictions, loaded.processor);
-    std::vector<data::TaskScores> scores;
-    for (const data::Task::Set& set : described.validation) {
-      const auto examples = data::Examples::read(described, {set}, loaded.tokenizer, true, length);
-      scores.push_back(*score(engine, described, examples, set.name, capacity, loaded.model.config()));
-      result.examples += examples.count();
-    }
-    if (described.kind == data::TaskKind::classification) result.majority = scores.front().majority;
+    const std::vector<data::TaskScores> scores = score_model(outcome.best, recipe);
+    for (const data::TaskScores& of_set : scores) result.examples += of_set.examples;
+    if (recipe.task.kind == data::TaskKind::classification) result.majority = scores.front().majority;
     for (const data::GlueNumber& number : data::glue_numbers(task))
       result.numbers.push_back(
           std::ranges::find(scores, number.set, &data::TaskScores::set)->value(number.metric));

@@ -1,4 +1,4 @@
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 
@@ -24,6 +24,7 @@ struct PredictOptions {
   InferenceOptions inference;
   std::filesystem::path input;
   OutputOptions output;
+  std::vector<std::string> keep;
 };
 
 std::vector<double> softmax(std::span<const double> logits) {
@@ -35,31 +36,100 @@ std::vector<double> softmax(std::span<const double> logits) {
   return shares;
 }
 
-// One line of the output file.
-std::string line_of(OutputFormat format, std::int64_t line, const data::Task& task,
-                    std::span<const double> values) {
-  const bool json = format == OutputFormat::jsonl;
-  if (task.kind == data::TaskKind::regression)
-    return json ? json_text({{"line", line}, {"score", values[0]}})
-                : fmt::format("{}\t{:.6g}", line, values[0]);
-  const std::vector<double> shares = softmax(values);
-  const std::size_t best = std::ranges::max_element(shares) - shares.begin();
-  if (!json) {
-    std::string text = fmt::format("{}\t{}", line, task.labels[best]);
-    for (const double share : shares) text += fmt::format("\t{:.6g}", share);
-    return text;
-  }
-  Json object = {{"line", line}, {"label", task.labels[best]}};
-  for (std::size_t c = 0; c < shares.size(); ++c) object["probabilities"][task.labels[c]] = shares[c];
-  return json_text(object);
+// Columns that number the rows are kept unless others are named. Columns of the output's own names are not.
+data::KeptColumns columns_to_keep(const PredictOptions& options, const std::vector<std::string>& output) {
+  const auto is_taken = [&](const std::string& column) {
+    return column == "probabilities" || std::ranges::find(output, column) != output.end();
+  };
+  for (const std::string& column : options.keep)
+    if (is_taken(column))
+      throw UsageError(fmt::format(
+          "--keep {}: the predictions have a column of that name; rename it in the input", column));
+  if (!options.keep.empty()) return {.names = options.keep};
+  data::KeptColumns keep{.names = {}, .required = false};
+  for (const char* name :
+       {"id", "ID", "Id", "idx", "IDX", "Idx", "guid", "GUID", "Guid", "index", "INDEX", "Index"})
+    if (!is_taken(name)) keep.names.emplace_back(name);
+  return keep;
 }
 
-std::string header_of(const data::Task& task) {
-  if (task.kind == data::TaskKind::regression) return "line\tscore";
-  std::string text = "line\tlabel";
-  for (const std::string& label : task.labels) text += "\t" + label;
+void say_kept(const PredictOptions& options, const std::vector<std::string>& columns) {
+  if (options.keep.empty() && !columns.empty())
+    log_info("{}: column '{}' is in the output too; --keep COLUMN takes others\n", options.input.string(),
+             fmt::join(columns, "', '"));
+}
+
+Json json_of(const data::KeptField& field) {
+  if (field.kind == data::FieldKind::absent || field.kind == data::FieldKind::null) return nullptr;
+  if (field.kind == data::FieldKind::number || field.kind == data::FieldKind::truth)
+    if (Json value = Json::parse(field.text, nullptr, false); !value.is_discarded()) return value;
+  return field.text;
+}
+
+std::string tsv_of(const data::KeptField& field) {
+  std::string text = field.text;
+  std::ranges::replace_if(
+      text, [](char c) { return c == '\t' || c == '\n' || c == '\r'; }, ' ');
   return text;
 }
+
+// The columns of the output but those that are kept.
+std::vector<std::string> output_columns(const data::Task& task) {
+  if (task.kind == data::TaskKind::regression) return {"line", "score"};
+  std::vector<std::string> columns = {"line", "label"};
+  columns.insert(columns.end(), task.labels.begin(), task.labels.end());
+  return columns;
+}
+
+// The rows of an output file.
+class Predictions {
+ public:
+  Predictions(OutputFormat format, const data::Task& task, const data::Examples& examples)
+      : format_(format), task_(task), examples_(examples) {}
+
+  std::string header() const {
+    if (format_ != OutputFormat::tsv) return "";
+    std::vector<std::string> columns = output_columns(task_);
+    columns.insert(columns.begin() + 1, examples_.kept_columns().begin(), examples_.kept_columns().end());
+    return fmt::format("{}\n", fmt::join(columns, "\t"));
+  }
+
+  // values: the model's for this example.
+  std::string row(std::int64_t example, std::span<const double> values) const {
+    return format_ == OutputFormat::tsv ? tsv_row(example, values) : json_row(example, values);
+  }
+
+ private:
+  static std::size_t best_of(const std::vector<double>& shares) {
+    return static_cast<std::size_t>(std::ranges::max_element(shares) - shares.begin());
+  }
+
+  std::string tsv_row(std::int64_t example, std::span<const double> values) const {
+    std::string text = std::to_string(examples_.line(example));
+    for (const data::KeptField& field : examples_.kept(example)) text += "\t" + tsv_of(field);
+    if (task_.kind == data::TaskKind::regression) return text + fmt::format("\t{:.6g}", values[0]);
+    const std::vector<double> shares = softmax(values);
+    return text + fmt::format("\t{}\t{:.6g}", task_.labels[best_of(shares)], fmt::join(shares, "\t"));
+  }
+
+  std::string json_row(std::int64_t example, std::span<const double> values) const {
+    Json object = {{"line", examples_.line(example)}};
+    for (std::size_t i = 0; i < examples_.kept_columns().size(); ++i)
+      object[examples_.kept_columns()[i]] = json_of(examples_.kept(example)[i]);
+    if (task_.kind == data::TaskKind::regression) {
+      object["score"] = values[0];
+      return json_text(object);
+    }
+    const std::vector<double> shares = softmax(values);
+    object["label"] = task_.labels[best_of(shares)];
+    for (std::size_t c = 0; c < shares.size(); ++c) object["probabilities"][task_.labels[c]] = shares[c];
+    return json_text(object);
+  }
+
+  OutputFormat format_;
+  const data::Task& task_;
+  const data::Examples& examples_;
+};
 
 void predict(const PredictOptions& options) {
   const OutputFormat format = output_format(options.output.path, {OutputFormat::tsv, OutputFormat::jsonl});
@@ -73,16 +143,19 @@ void predict(const PredictOptions& options) {
   const data::Task task = task_for(options.inference, loaded, options.input, false);
   const MicroBatchCapacity capacity = inference_capacity(options.inference, loaded);
   const auto examples =
-      data::Examples::read(task, {{"input", options.input}}, loaded.tokenizer, false, capacity.longest);
+      data::Examples::read(task, {{"input", options.input}}, loaded.tokenizer, false, capacity.longest,
+                           columns_to_keep(options, output_columns(task)));
   auto samples = samples_for(loaded.model.config(), task, examples, capacity.longest);
   report_examples(options.input.string(), *samples, examples, capacity.longest);
+  say_kept(options, examples.kept_columns());
+  const Predictions predictions(format, task, examples);
   InferenceEngine engine(loaded.model, InferenceEngine::Output::predictions, loaded.processor);
   std::vector<std::string> lines(examples.count());
   engine.run(std::move(samples), capacity, [&](std::int64_t sample, std::span<const double> values) {
     require_finite(values, options.inference.model, options.input, examples.line(sample));
-    lines[sample] = line_of(format, examples.line(sample), task, values);
+    lines[sample] = predictions.row(sample, values);
   });
-  std::string text = format == OutputFormat::tsv ? header_of(task) + "\n" : "";
+  std::string text = predictions.header();
   for (const std::string& line : lines) text += line + "\n";
   storage::write_file_durably(options.output.path, text);
   print_out("{} predictions in {}\n", lines.size(), options.output.path.string());
@@ -101,6 +174,14 @@ void add_predict_command(CLI::App& program) {
           "Read a TSV, CSV or JSONL file with the task's text columns (task.text); plain, .gz or .zst")
       ->required()
       ->type_name("FILE");
+  command
+      ->add_option(
+          "--keep", options->keep,
+          "Write these columns of the input beside the predictions (default: a column called id, idx, "
+          "guid or index)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("COLUMN,...");
   add_output_options(*command, options->output, "Write the predictions to this .tsv or .jsonl file");
   command->footer(
       "Examples:\n"

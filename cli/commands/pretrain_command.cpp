@@ -6,16 +6,14 @@
 
 #include "cli/commands/commands.h"
 #include "cli/options/number_checks.h"
-#include "cli/options/output_options.h"
 #include "cli/options/training_data_options.h"
 #include "cli/options/training_options.h"
+#include "cli/rate_finding.h"
 #include "cli/run_input.h"
 #include "cli/run_training.h"
 #include "cli/training_plan.h"
 #include "kernels/core/console.h"
 #include "reports/number_text.h"
-#include "storage/durable_file.h"
-#include "training/rates/rate_search.h"
 #include "training/resume/checkpoint_tokenizer.h"
 
 namespace comera::cli {
@@ -28,10 +26,7 @@ struct PretrainOptions {
   TrainingDataOptions data;
   double hours = 0;  // 0: as in the recipe
   bool dry_run = false;
-  bool find_rate = false;
-  double minutes = 5;
-  std::int64_t trial_steps = 0;
-  std::filesystem::path plot;
+  RateFinding rates;
 };
 
 Recipe recipe_of(const PretrainOptions& options) {
@@ -40,35 +35,6 @@ Recipe recipe_of(const PretrainOptions& options) {
   Recipe recipe = load_encoder_recipe(training);
   set_data(recipe, options.data);
   return recipe;
-}
-
-void find_rate(const PretrainOptions& options, const Communicator& communicator, StopSignals& signals) {
-  if (!communicator.alone())
-    throw UsageError("--find-rate runs in one process; its rates hold for several as well");
-  if (options.training.resume != "never" || options.training.use_older || options.training.stop_after > 0)
-    throw UsageError(
-        "--find-rate always starts from the beginning and saves nothing; omit --resume, "
-        "--use-older-checkpoint and --stop-after");
-  if (!options.plot.empty()) {
-    if (options.plot.extension() != ".svg")
-      throw UsageError(
-          fmt::format("{}: --plot writes SVG; give the file a name in .svg", options.plot.string()));
-    prepare_output(options.plot);
-  }
-  const Recipe recipe = recipe_of(options);
-  signals.begin();
-  const RateReport report = find_rates(
-      recipe, {.minutes = options.minutes, .steps = options.trial_steps, .stop_requested = [&signals] {
-                 return signals.requested();
-               }});
-  print_out("{}", describe(report));
-  if (options.plot.empty()) return;
-  if (report.stopped) {
-    print_out("{} was not written\n", options.plot.string());
-    return;
-  }
-  storage::write_file_durably(options.plot, svg_of(plot_of(report, recipe.phases[0].learning_rate)));
-  print_out("saved    {}\n", options.plot.string());
 }
 
 // From existing data; for data yet to be made, the size is estimated.
@@ -138,25 +104,7 @@ void add_pretrain_command(CLI::App& program) {
   CLI::Option* dry = command->add_flag(
       "--dry-run", options->dry_run,
       "Only show the model's size, passes over the data, memory and time, measured here; write nothing");
-  CLI::Option* find =
-      command->add_flag("--find-rate", options->find_rate,
-                        "Only find the best learning rates for each kind of parameter, by short trials");
-  find->excludes(input)->excludes(dry);
-  CLI::Option* minutes =
-      command
-          ->add_option("--minutes", options->minutes, "Take about this many minutes for all trials together")
-          ->needs(find)
-          ->check(number_above_0(1e6))
-          ->capture_default_str();
-  command
-      ->add_option("--trial-steps", options->trial_steps,
-                   "Train each trial for this many steps, instead of a number that fits --minutes")
-      ->needs(find)
-      ->excludes(minutes)
-      ->check(positive_number);
-  command->add_option("--plot", options->plot, "Draw the losses of the trials into this SVG file")
-      ->needs(find)
-      ->type_name("FILE.svg");
+  add_rate_finding(*command, options->rates)->excludes(input)->excludes(dry);
   command->footer(
       "Examples:\n"
       "  comera pretrain quickstart --input ~/src --output runs/first\n"
@@ -169,8 +117,10 @@ void add_pretrain_command(CLI::App& program) {
       "stops; SIGQUIT does not save. Continue with comera resume.");
   command->callback([options] {
     run_in_job([&](Communicator& communicator, StopSignals& signals) {
-      if (options->find_rate)
-        find_rate(*options, communicator, signals);
+      if (options->rates.asked)
+        find_rate(
+            options->rates, options->training, false, [&] { return recipe_of(*options); }, communicator,
+            signals);
       else if (options->dry_run)
         dry_run(*options, communicator);
       else

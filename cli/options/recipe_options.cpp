@@ -49,16 +49,18 @@ Recipe RecipeOptions::load_encoder() const {
   return recipe;
 }
 
-void add_recipe_options(CLI::App& command, RecipeOptions& options) {
-  command.add_option("recipe", options.file, "A TOML file, or the name of a built-in recipe")
-      ->required()
-      ->type_name("RECIPE");
+CLI::Option* add_recipe_options(CLI::App& command, RecipeOptions& options) {
+  CLI::Option* recipe =
+      command.add_option("recipe", options.file, "A TOML file, or the name of a built-in recipe")
+          ->required()
+          ->type_name("RECIPE");
   // One value per option: the following word may be the command's next argument.
   command
       .add_option("--set", options.overrides,
                   "Set a key of the recipe, such as phase.0.steps=100; may be repeated")
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE");
+  return recipe;
 }
 
 bool sets_key(const std::vector<std::string>& overrides, std::string_view key) {

@@ -8,7 +8,8 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace comera::cli {
 
@@ -30,7 +31,8 @@ struct RecipeOptions {
 // UsageError if the recipe is for a click model, which other commands handle.
 void refuse_click_model(const Recipe& recipe, const std::filesystem::path& file);
 
-void add_recipe_options(CLI::App& command, RecipeOptions& options);
+// Returns RECIPE.
+CLI::Option* add_recipe_options(CLI::App& command, RecipeOptions& options);
 
 // Whether one of the overrides, KEY=VALUE, sets this key or one within it.
 bool sets_key(const std::vector<std::string>& overrides, std::string_view key);

@@ -102,8 +102,8 @@ void settle_precision(Recipe& recipe, const TrainingCommandOptions& options) {
 
 }  // namespace
 
-void add_training_options(CLI::App& command, TrainingCommandOptions& options) {
-  add_recipe_options(command, options.recipe);
+CLI::Option* add_training_options(CLI::App& command, TrainingCommandOptions& options) {
+  CLI::Option* recipe = add_recipe_options(command, options.recipe);
   command
       .add_option("--from", options.from,
                   "Start from the weights of this checkpoint or run's folder. Missing [model] keys, and "
@@ -127,6 +127,7 @@ void add_training_options(CLI::App& command, TrainingCommandOptions& options) {
                    "from the one before");
   command.add_option("--stop-after", options.stop_after, "Save a checkpoint and stop after this step")
       ->check(positive_number);
+  return recipe;
 }
 
 void run_in_job(const TrainingCommand& command) {
@@ -149,8 +150,14 @@ Recipe load_training_recipe(const TrainingCommandOptions& options) {
     const TrainedModel trained = find_trained_model(options.from);
     origin = {trained, trained.checkpoint.string()};
   }
+  std::vector<std::string> overrides = options.recipe.overrides;
+  if (origin && options.defaults) {
+    const std::vector<std::string> weaker =
+        options.defaults(parse_stored_recipe(origin->trained.recipe, origin->recipe_file));
+    overrides.insert(overrides.begin(), weaker.begin(), weaker.end());
+  }
   Recipe recipe =
-      load_recipe(options.recipe.path(), options.recipe.overrides,
+      load_recipe(options.recipe.path(), overrides,
                   origin ? BaseRecipe{origin->trained.recipe, origin->recipe_file} : BaseRecipe());
   if (origin) {
     // Absolute, since a resumed run may be requested from another folder.

@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 
+#include <vector>
+
 #include "cli/options/recipe_options.h"
 #include "training/run/signals.h"
 #include "training/run/training_run.h"
@@ -13,7 +15,9 @@ namespace comera::cli {
 // Shared by `pretrain` and `finetune`.
 struct TrainingCommandOptions {
   RecipeOptions recipe;
-  std::string from;      // checkpoint or run directory with the initial weights
+  std::string from;  // checkpoint or run directory with the initial weights
+  // Settings that follow from the recipe of the model in `from`, weaker than --set; may be empty.
+  std::function<std::vector<std::string>(const Recipe& model)> defaults;
   bool scratch = false;  // takes only shapes and tokenizer from `from`: the run begins with random weights
   std::string output, resume = "never";
   std::string device, graph;  // empty: as in the recipe
@@ -21,7 +25,8 @@ struct TrainingCommandOptions {
   bool use_older = false;
 };
 
-void add_training_options(CLI::App& command, TrainingCommandOptions& options);
+// Returns RECIPE.
+CLI::Option* add_training_options(CLI::App& command, TrainingCommandOptions& options);
 
 // Runs `command` in this process alone, or as a process of the job that it was started for: then an error in
 // one process ends them all.

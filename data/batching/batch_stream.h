@@ -23,7 +23,7 @@ class BatchStream {
  public:
   struct MicroBatch {
     std::span<const std::byte> block;  // for upload; valid until the next call of next or seek
-    std::int64_t targets = 0;          // the divisor of the summed gradient
+    double targets = 0;                // the divisor of the summed gradient
     std::int64_t units = 0;            // the unit of speed: tokens or examples
   };
 

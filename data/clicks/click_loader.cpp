@@ -225,7 +225,8 @@ std::optional<BatchStream::MicroBatch> ClickLoader::try_next() {
   if (prepared.end) return std::nullopt;
   impl_->handed_out = &prepared;
   const std::int64_t examples = prepared.clicks.examples();
-  return MicroBatch{.block = prepared.clicks.block(), .targets = examples, .units = examples};
+  return MicroBatch{
+      .block = prepared.clicks.block(), .targets = static_cast<double>(examples), .units = examples};
 }
 
 BatchStream::MicroBatch ClickLoader::next() {

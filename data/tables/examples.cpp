@@ -64,34 +64,60 @@ std::string_view without_spaces(std::string_view text) {
                             : text.substr(begin, text.find_last_not_of(" \t\r") + 1 - begin);
 }
 
+// By the hash of the texts, which are separated by a byte that no text has.
+bool is_in_part(const Task& task, TaskPart part, const TableRow& row) {
+  if (part == TaskPart::all) return true;
+  std::string texts;
+  for (std::size_t i = 0; i < task.text.size(); ++i) texts += row.fields[i].value_or("") + '\0';
+  const bool held_out = storage::unit_interval(storage::hash128(texts).high) < task.held_out;
+  return held_out == (part == TaskPart::held_out);
+}
+
 std::string abbreviated(const std::string& text) {
   return text.size() <= 40 ? text : text.substr(0, 37) + "...";
 }
 
 }  // namespace
 
-void Examples::read_file(const Task& task, const std::filesystem::path& file, Encoder& encoder,
-                         std::int64_t most_tokens) {
-  TableReader reader(file, table_options(task, true, labelled_));
+void Examples::find_kept(const TableReader& reader, const KeptColumns& keep) {
+  kept_columns_.clear();
+  for (const std::string& name : keep.names) {
+    if (std::ranges::find(reader.columns(), name) != reader.columns().end())
+      kept_columns_.push_back(name);
+    else if (keep.required)
+      throw UsageError(fmt::format("{}: no column '{}' to keep; it has {}", reader.path().string(), name,
+                                   fmt::join(reader.columns(), ", ")));
+  }
+}
+
+void Examples::read_file(const Task& task, const Task::Set& set, Encoder& encoder, std::int64_t most_tokens,
+                         const KeptColumns& keep) {
+  TableOptions options = table_options(task, true, labelled_);
+  options.optional = keep.names;
+  options.any_optional = true;
+  TableReader reader(set.file, options);
+  find_kept(reader, keep);
+  const std::size_t label_place = task.text.size(), first_kept = options.columns.size();
   TableCounts left_out;
   std::vector<std::string> unknown;  // labels: a few of them
   TableRow row;
   std::vector<std::int32_t> ids;
   while (reader.next(row)) {
+    if (!is_in_part(task, set.part, row)) continue;
     std::int32_t label = 0;
     float score = 0;
     if (labelled_) {
-      const std::string written(without_spaces(*row.fields.back()));
+      const std::string written(without_spaces(*row.fields[label_place]));
       if (written.empty()) {
         left_out.skip("no label", row.line);
         continue;
       }
-      if (row.kinds.back() == FieldKind::words) {
+      if (row.kinds[label_place] == FieldKind::words) {
         left_out.skip("label is a list", row.line);
         continue;
       }
       if (task.kind == TaskKind::classification) {
-        const std::size_t found = find_label(task.labels, written, row.kinds.back());
+        const std::size_t found = find_label(task.labels, written, row.kinds[label_place]);
         if (found == task.labels.size()) {
           left_out.skip(unknown_label, row.line);
           const std::string quoted = fmt::format("'{}'", abbreviated(written));
@@ -123,18 +149,22 @@ void Examples::read_file(const Task& task, const std::filesystem::path& file, En
     labels_.push_back(label);
     scores_.push_back(score);
     lines_.push_back(row.line);
+    for (std::size_t i = 0; i < keep.names.size(); ++i)
+      if (std::ranges::find(kept_columns_, keep.names[i]) != kept_columns_.end())
+        kept_.push_back({row.fields[first_kept + i].value_or(""), row.kinds[first_kept + i]});
   }
-  for (const auto& [reason, rows] : reader.counts().skipped) left_out.skipped[reason] = rows;
+  if (set.part != TaskPart::held_out)  // the rows to train on have counted them
+    for (const auto& [reason, rows] : reader.counts().skipped) left_out.skipped[reason] = rows;
   if (auto rows = left_out.skipped.extract(unknown_label)) {
     rows.key() += fmt::format(" ({})", fmt::join(unknown, ", "));
     left_out.skipped.insert(std::move(rows));
   }
-  if (const std::string report = describe_skipped(file, left_out); !report.empty())
+  if (const std::string report = describe_skipped(set.file, left_out); !report.empty())
     reports_.push_back(report);
 }
 
 Examples Examples::read(const Task& task, const std::vector<Task::Set>& sets, const Tokenizer& tokenizer,
-                        bool labels, std::int64_t most_tokens) {
+                        bool labels, std::int64_t most_tokens, const KeptColumns& keep) {
   Examples examples;
   examples.labelled_ = labels;
   examples.vocabulary_ = tokenizer.vocabulary();
@@ -144,15 +174,20 @@ Examples Examples::read(const Task& task, const std::vector<Task::Set>& sets, co
   std::vector<std::string> names;
   for (const Task::Set& set : sets) {
     storage::refuse_missing(set.file, "file");
-    examples.read_file(task, set.file, encoder, most_tokens);
-    names.push_back(set.file.string());
+    examples.read_file(task, set, encoder, most_tokens, keep);
+    names.push_back(set.part == TaskPart::all ? set.file.string()
+                                              : fmt::format("{} ({})", set.file.string(), set.name));
   }
   if (examples.count() == 0)
-    throw Error(fmt::format("{}: no example is left{}{}{}", fmt::join(names, ", "),
+    throw Error(fmt::format("{}: no example is left{}{}{}{}", fmt::join(names, ", "),
                             examples.reports_.empty() ? "" : ": ", fmt::join(examples.reports_, "; "),
                             labels && task.kind == TaskKind::classification
                                 ? fmt::format("; the labels are {}", fmt::join(task.labels, ", "))
-                                : ""));
+                                : "",
+                            task.held_out > 0 ? fmt::format("; task.held_out is {}, change it, or give "
+                                                            "task.validation",
+                                                            task.held_out)
+                                              : ""));
   return examples;
 }
 
@@ -165,6 +200,11 @@ std::vector<std::int64_t> Examples::class_counts(std::size_t classes) const {
   std::vector<std::int64_t> counts(classes);
   for (const std::int32_t label : labels_) ++counts.at(label);
   return counts;
+}
+
+void Examples::set_weights(const std::vector<double>& weights) {
+  for (std::size_t i = 0; i < labels_.size(); ++i)
+    scores_[i] = static_cast<float>(weights.at(static_cast<std::size_t>(labels_[i])));
 }
 
 std::string Examples::fingerprint() const {

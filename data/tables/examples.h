@@ -12,25 +12,46 @@
 
 namespace comera::data {
 
+// Columns that examples keep as they are, beside what a model reads.
+struct KeptColumns {
+  std::vector<std::string> names = {};
+  bool required = true;  // false: those that the file has
+};
+struct KeptField {
+  std::string text;
+  FieldKind kind = FieldKind::absent;
+};
+
 // The examples of a task in memory: token ids of one or two texts each, and the label or score to predict.
 // Memory: 4 bytes per token and about 32 per example.
 class Examples {
  public:
-  // Reads every file of a set. Rows that are malformed, have no text at all or, with labels, have an unknown
-  // or non-numeric label are skipped and counted. Error if a file cannot be read, or nothing is left.
+  // Reads every file of a set, or its part of the rows. Rows that are malformed, have no text at all or, with
+  // labels, have an unknown or non-numeric label are skipped and counted. Error if a file cannot be read, or
+  // nothing is left.
   //   labels: the label column must exist. Without labels it is ignored.
   //   most_tokens: length limit of a text.
+  //   keep: from a set of one file. UsageError for a required column that it lacks.
   static Examples read(const Task& task, const std::vector<Task::Set>& sets, const Tokenizer& tokenizer,
-                       bool labels, std::int64_t most_tokens);
+                       bool labels, std::int64_t most_tokens, const KeptColumns& keep = {});
 
   std::int64_t count() const { return static_cast<std::int64_t>(lines_.size()); }
   bool labelled() const { return labelled_; }
   // Text 0 or 1 of an example; text 1 is empty for tasks with one text.
   std::span<const std::int32_t> text(std::int64_t example, int which) const;
   std::int32_t label(std::int64_t example) const { return labels_.at(example); }
+  // The target of a regression; the loss's weight of a classification, 0 before set_weights().
   float score(std::int64_t example) const { return scores_.at(example); }
+  // weights: of each class.
+  void set_weights(const std::vector<double>& weights);
   // The line of the file where the example begins.
   std::int64_t line(std::int64_t example) const { return lines_[example]; }
+
+  // The columns that were kept, and an example's fields of them.
+  const std::vector<std::string>& kept_columns() const { return kept_columns_; }
+  std::span<const KeptField> kept(std::int64_t example) const {
+    return std::span(kept_).subspan(example * kept_columns_.size(), kept_columns_.size());
+  }
 
   // One sentence per file with skipped rows.
   const std::vector<std::string>& reports() const { return reports_; }
@@ -45,8 +66,9 @@ class Examples {
   int pair_separators() const { return pair_separators_; }
 
  private:
-  void read_file(const Task& task, const std::filesystem::path& file, Encoder& encoder,
-                 std::int64_t most_tokens);
+  void read_file(const Task& task, const Task::Set& set, Encoder& encoder, std::int64_t most_tokens,
+                 const KeptColumns& keep);
+  void find_kept(const TableReader& reader, const KeptColumns& keep);
 
   bool labelled_ = false;
   std::int32_t vocabulary_ = 0;
@@ -57,6 +79,8 @@ class Examples {
   std::vector<std::int32_t> labels_;
   std::vector<float> scores_;
   std::vector<std::int64_t> lines_;
+  std::vector<std::string> kept_columns_;
+  std::vector<KeptField> kept_;  // of all kept columns for each example
   std::vector<std::string> reports_;
 };
 

@@ -306,7 +306,17 @@ bool TableReader::take_fields(TableRow& row) {
 }
 
 bool TableReader::take_object(TableRow& row) {
-  const JsonResult result = read_json_members(record_, wanted_, row.fields, row.kinds);
+  JsonResult result = read_json_members(record_, wanted_, row.fields, row.kinds);
+  if (result == JsonResult::member_is_no_text && options_.any_optional) {  // rare, so each is read by itself
+    result = read_json_members(record_, options_.columns, row.fields, row.kinds);
+    for (const std::string& name : options_.optional) {
+      std::vector<std::optional<std::string>> field;
+      std::vector<FieldKind> kind;
+      const bool read = read_json_members(record_, {name}, field, kind) == JsonResult::ok;
+      row.fields.push_back(read ? field[0] : std::nullopt);
+      row.kinds.push_back(read ? kind[0] : FieldKind::absent);
+    }
+  }
   const char* reason = result == JsonResult::ok ? nullptr : reason_of(result);
   for (std::size_t i = 0; i < wanted_.size() && reason == nullptr; ++i) {
     if (i < options_.columns.size()) {

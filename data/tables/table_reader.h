@@ -36,6 +36,8 @@ struct TableOptions {
   std::int64_t longest_row = LineReader::default_longest;  // bytes
   bool nulls =
       false;  // a JSON null in one of `columns` is an absent field instead of a reason to skip the row
+  bool any_optional = false;  // a JSON value in one of `optional` that is no text is absent instead of a
+                              // reason to skip the row
   std::string format_option = "task.format";  // the option that sets the format, for messages
 };
 

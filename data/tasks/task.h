@@ -17,11 +17,16 @@ std::string_view name_of(TaskMetric metric);
 // Whether it is for a regression; the others are for classification.
 bool is_of_regression(TaskMetric metric);
 
+// The rows of a file that belong to a set. Rows to train on and held-out rows are told apart by their texts
+// alone: equal texts are on the same side, whatever the order of the rows.
+enum class TaskPart : std::uint8_t { all, training, held_out };
+
 // The location and columns of a task's examples.
 struct Task {
   struct Set {
     std::string name;  // of the file, for reports: "dev_matched"
     std::filesystem::path file;
+    TaskPart part = TaskPart::all;
   };
 
   std::string name = {};
@@ -33,6 +38,7 @@ struct Task {
       {};  // class names in the order of their indices; empty: determined from the data
   TableFormat format = TableFormat::automatic;
   bool header = true;
+  double held_out = 0;  // share of the rows of a file that are held out, for sets that are a part of one
   std::vector<Set> train = {}, validation = {};
 };
 

@@ -29,8 +29,9 @@ void softmax_cross_entropy(const SoftmaxCrossEntropy& op, const KernelContext&) 
     const T largest = logit(best), target_logit = logit(target);
     T sum = 0;
     for (std::int64_t c = 0; c < op.classes; ++c) sum += std::exp(logit(c) - largest);
-    results.loss_sum += largest + std::log(sum) - target_logit;
-    results.target_count += 1;
+    const T weight = op.weights ? static_cast<T>(op.weights.data<float>()[op.row_begin + r]) : T{1};
+    results.loss_sum += weight * (largest + std::log(sum) - target_logit);
+    results.target_count += weight;
     results.correct += best == target ? 1 : 0;
     if (!op.gradient) continue;
     for (std::int64_t c = 0; c < padded; ++c) {
@@ -38,7 +39,7 @@ void softmax_cross_entropy(const SoftmaxCrossEntropy& op, const KernelContext&) 
         logit(c) = 0;
         continue;
       }
-      logit(c) = std::exp(logit(c) - largest) / sum - (c == target ? 1 : 0);
+      logit(c) = weight * (std::exp(logit(c) - largest) / sum - (c == target ? 1 : 0));
       if (op.bias) op.dbias.data<T>()[c] += logit(c);
     }
   }

@@ -105,6 +105,7 @@ class SequenceHead final : public Head {
   Pooling pooling_;
   PairEncoding pairs_;
   std::int64_t outputs_;
+  bool weighted_;
   double dropout_;
   std::unique_ptr<Linear> pooler_, classifier_;
 };

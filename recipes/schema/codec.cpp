@@ -283,6 +283,30 @@ std::string Codec<LearningRates>::expected(const Rule& rule) {
       number);
 }
 
+bool Codec<ClassWeights>::read(ClassWeights& out, const toml::node& node, const Rule& rule) {
+  out = {};
+  if (const auto* text = node.as_string()) {
+    out.balanced = text->get() == "balanced";
+    return out.balanced;
+  }
+  const toml::array* list = node.as_array();
+  if (list == nullptr) return false;
+  return std::ranges::all_of(*list, [&](const toml::node& entry) {
+    return Codec<double>::read(out.values.emplace_back(), entry, rule);
+  });
+}
+
+std::string Codec<ClassWeights>::write(const ClassWeights& value) {
+  if (value.balanced) return Codec<std::string>::write("balanced");
+  std::vector<std::string> numbers;
+  for (const double number : value.values) numbers.push_back(Codec<double>::write(number));
+  return fmt::format("[{}]", fmt::join(numbers, ", "));
+}
+
+std::string Codec<ClassWeights>::expected(const Rule& rule) {
+  return fmt::format("'balanced' or a list, each entry {}", Codec<double>::expected(rule));
+}
+
 std::string alternatives(const std::vector<std::string>& words) {
   std::string out;
   for (std::size_t i = 0; i < words.size(); ++i) {

@@ -159,6 +159,14 @@ struct Codec<LearningRates> {
   static std::string expected(const Rule& rule);
 };
 
+// A list of numbers, or "balanced".
+template <>
+struct Codec<ClassWeights> {
+  static bool read(ClassWeights& out, const toml::node& node, const Rule& rule);
+  static std::string write(const ClassWeights& value);
+  static std::string expected(const Rule& rule);
+};
+
 template <class T>
 struct Codec<std::optional<T>> {
   static bool read(std::optional<T>& out, const toml::node& node, const Rule& rule) {

@@ -102,6 +102,10 @@ const std::vector<Key<TaskSection>>& keys_of() {
       value("folder", &S::folder, "folder with the GLUE task's TSV files"),
       value("train", &S::train, "files to train on: TSV, CSV or JSONL, plain or .gz"),
       value("validation", &S::validation, "files to evaluate on, each separately and completely"),
+      value(
+          "held_out", &S::held_out, from_to_below(0, 1),
+          "instead of `validation`, evaluate on about this share of the rows of `train` and do not train on "
+          "them; they are chosen by their texts, so that equal texts are on one side"),
       value("text", &S::text, "names of the one or two text columns"),
       value("label", &S::label, "name of the column with the label or score"),
       value("labels", &S::labels,
@@ -110,6 +114,11 @@ const std::vector<Key<TaskSection>>& keys_of() {
       value("metric", &S::metric,
             "score on the first validation file that selects the best model (default: accuracy, or spearman "
             "for a regression)"),
+      value(
+          "class_weights", &S::class_weights, above(0),
+          "weigh the loss of the classes: a number for each, in the order of `labels`, or `balanced`: the "
+          "examples over the number of classes and the examples of the class. A step's loss is the weighted "
+          "mean. Empty: all count alike. Scores are not weighted"),
       value("format", &S::format, "format of the files; `automatic`: by their names"),
       value("header", &S::header,
             "TSV and CSV files begin with a header line; without, columns are named 1, 2, 3, ..."),
@@ -177,6 +186,9 @@ const std::vector<Key<RunSection>>& keys_of() {
             "evaluate every this many steps; 0: only at the end of each phase"),
       value("evaluation_epochs", &S::evaluation_epochs, at_least(0),
             "also evaluate every this many passes over the training data; 0: off"),
+      value(
+          "patience", &S::patience, count(0),
+          "end the run after this many evaluations in a row that were no better than the best one; 0: never"),
       value("evaluation_batches", &S::evaluation_batches, count(0),
             "evaluate on this many micro-batches of the held-out set, or of each source's; 0: all"),
       value("checkpoint_interval", &S::checkpoint_interval, count(0),
@@ -260,6 +272,8 @@ const std::vector<Key<PhaseSection>>& keys_of() {
       value("power", &S::power, above(0), "power of the `polynomial` schedule"),
       value("warmup_steps", &S::warmup_steps, count(0),
             "raise the learning rate linearly from 0 over this many steps"),
+      value("warmup_share", &S::warmup_share, from_to(0, 1),
+            "the same as a share of the phase's steps, instead of `warmup_steps`"),
       value("final_ratio", &S::final_ratio, from_to(0, 1),
             "last learning rate divided by the highest; not used by `constant`"),
       value("objective", &S::objective,

@@ -12,29 +12,34 @@ struct LossCase {
   std::int32_t count;
   std::int64_t row_begin;
   bool bias, gradient;
+  bool weights = false;
 };
 
 void loss_case(std::vector<OperationCase>& cases, const LossCase& c) {
-  cases.push_back({fmt::format("SoftmaxCrossEntropy_{}_{}_{}_{}{}{}", c.outer, c.rows, c.inner, c.count,
-                               c.bias ? "_bias" : "", c.gradient ? "_gradient" : ""),
-                   4e-6, [=](OpTestContext& world) {
-                     SoftmaxCrossEntropy op;
-                     // Without a gradient they may be left with their bias added, or not.
-                     const Shape shape{c.outer, c.rows, c.inner};
-                     op.logits = c.gradient ? world.output("logits", shape, 3) : world.input(shape, 3);
-                     if (c.bias) op.bias = world.master({c.classes});
-                     if (c.bias && c.gradient) op.dbias = world.master_output("dbias", {c.classes});
-                     std::vector<std::int32_t> targets;
-                     for (std::int64_t r = 0; r < c.row_begin + c.rows; ++r) {
-                       targets.push_back(static_cast<std::int32_t>(r * 7919 % c.classes));
-                     }
-                     op.targets = world.integers(targets), op.count = world.integers({c.count});
-                     op.row_begin = c.row_begin, op.classes = c.classes, op.gradient = c.gradient;
-                     StepResults before;
-                     before.loss_sum = 0.5, before.correct = 1;
-                     op.results = world.results(before);
-                     world.run(op);
-                   }});
+  cases.push_back(
+      {fmt::format("SoftmaxCrossEntropy_{}_{}_{}_{}{}{}{}", c.outer, c.rows, c.inner, c.count,
+                   c.bias ? "_bias" : "", c.gradient ? "_gradient" : "", c.weights ? "_weights" : ""),
+       4e-6, [=](OpTestContext& world) {
+         SoftmaxCrossEntropy op;
+         // Without a gradient they may be left with their bias added, or not.
+         const Shape shape{c.outer, c.rows, c.inner};
+         op.logits = c.gradient ? world.output("logits", shape, 3) : world.input(shape, 3);
+         if (c.bias) op.bias = world.master({c.classes});
+         if (c.bias && c.gradient) op.dbias = world.master_output("dbias", {c.classes});
+         std::vector<std::int32_t> targets;
+         for (std::int64_t r = 0; r < c.row_begin + c.rows; ++r) {
+           targets.push_back(static_cast<std::int32_t>(r * 7919 % c.classes));
+         }
+         std::vector<float> weights;
+         for (std::size_t r = 0; r < targets.size(); ++r) weights.push_back(static_cast<float>(r % 7) * 0.5F);
+         if (c.weights) op.weights = world.floats(weights);
+         op.targets = world.integers(targets), op.count = world.integers({c.count});
+         op.row_begin = c.row_begin, op.classes = c.classes, op.gradient = c.gradient;
+         StepResults before;
+         before.loss_sum = 0.5, before.correct = 1;
+         op.results = world.results(before);
+         world.run(op);
+       }});
 }
 
 void sequence_cases(std::vector<OperationCase>& cases, std::int64_t sequences, std::int32_t count,
@@ -103,6 +108,9 @@ void add_loss_cases(std::vector<OperationCase>& cases) {
   loss_case(cases, {5, 6, 71, 341, 0, 0, true, true});
   loss_case(cases, {5, 6, 3, 14, 5, 0, true, true});
   loss_case(cases, {5, 6, 3, 13, 29, 30, false, true});
+  loss_case(cases, {1, 37, 3, 3, 31, 0, false, true, true});
+  loss_case(cases, {1, 29, 80, 77, 50, 30, true, true, true});
+  loss_case(cases, {5, 67, 71, 341, 160, 100, true, false, true});
   // Rows that begin at multiples of 16 bytes, with padding; enough of them for partial sums of the bias.
   loss_case(cases, {1, 300, 80, 77, 290, 0, true, true});
   loss_case(cases, {3, 270, 16, 35, 260, 0, true, true});

@@ -250,6 +250,8 @@ INSTANTIATE_TEST_SUITE_P(
              "r.toml:14:1: phase.0 has neither steps nor epochs"},
         Case{"LongWarmup", "steps = 10", "steps = 10\nwarmup_steps = 11",
              "warmup_steps = 11 is more than phase.0.steps = 10"},
+        Case{"WarmupTwice", "steps = 10", "steps = 10\nwarmup_steps = 1\nwarmup_share = 0.1",
+             "r.toml:20:16: phase.0 has both warmup_steps and warmup_share; give one of them"},
         Case{"ManySequences", "steps = 10", "steps = 10\nsequences_per_micro_batch = 65",
              "sequences_per_micro_batch = 65 is more"},
         Case{

@@ -100,6 +100,17 @@ TEST(RecipeOverride, GaloreHasKeysByItsAuthorsNames) {
   EXPECT_THAT(refusal(sample, {"optim.name=galor"}), HasSubstr("galore"));
 }
 
+TEST(RecipeOverride, AWarmUpReplacesTheOther) {
+  const std::string text = edited("steps = 10", "steps = 10\nwarmup_share = 0.1");
+  const auto with = [](const std::string& of, const std::string& set) {
+    return parse_recipe(of, "test", {set}).phases[0];
+  };
+  EXPECT_EQ(with(text, "phase.0.warmup_steps=3").warmup_share, 0);
+  EXPECT_EQ(with(text, "phase.0.warmup_share=0.5").warmup_share, 0.5);
+  EXPECT_EQ(
+      with(edited("steps = 10", "steps = 10\nwarmup_steps = 3"), "phase.0.warmup_share=0.5").warmup_steps, 0);
+}
+
 TEST(RecipeOverride, ErrorsNameTheOverride) {
   EXPECT_EQ(refusal(sample, {"model.layrs=2"}),
             "--set model.layrs=2: model.layrs is not a key of [model]; did you mean 'layers'?");

@@ -14,7 +14,6 @@ namespace comera {
 
 namespace {
 
-constexpr double too_little = 0.5;  // minimum improvement of the best trial, in nats
 constexpr std::int64_t few_steps = 150;
 
 // The losses of trials that ran to their end.
@@ -65,7 +64,7 @@ std::string describe(const RateReport& report) {
           "\n";
   }
   if (report.stopped) return text + "stopped before all trials ran: no recommendation\n";
-  if (report.start_loss - lowest < too_little)
+  if (report.start_loss - lowest < report.least_gain)
     return text + "the trials are too short to compare learning rates: raise --minutes\n";
   if (report.steps < few_steps)
     text += fmt::format(

@@ -30,6 +30,7 @@ struct RateReport {
   std::int64_t steps = 0;         // of a trial; 0: stopped before any began
   bool stopped = false;           // stopped before all trials had run: no advice
   double start_loss = 0;          // of the first step, the same for all
+  double least_gain = 0.5;        // by which the best trial must have improved for advice
   std::vector<RateCurve> curves;  // "all", then those of "cores", "gates" and "other" in the model
   LearningRates advised;
   // Kinds whose rate is set below the best trial's, because twice that rate was much worse.

@@ -15,6 +15,8 @@ namespace {
 
 constexpr double cliff = 0.3;  // a rate is too near to the edge if twice that rate is worse by this many nats
 
+constexpr double least_gain_of_tasks = 0.02;  // a class is worth less than a piece
+
 // The best of the trials on a line of rates, and the trials.
 class LineSearch {
  public:
@@ -84,6 +86,7 @@ class Search {
  public:
   Search(const Recipe& recipe, const RateSearchOptions& options)
       : given_(recipe.phases[0].learning_rate), output_(options.output), trials_(recipe, options) {
+    if (options.finetune) report_.least_gain = least_gain_of_tasks;
     if (rate_of(given_, nullptr) == 0)
       throw UsageError(
           "--find-rate searches around the recipe's rates, but phase.0.learning_rate is 0; set it, for "
@@ -163,7 +166,7 @@ class Search {
 }  // namespace
 
 RateReport find_rates(const Recipe& recipe, const RateSearchOptions& options) {
-  require_pretraining_keys(recipe);
+  if (!options.finetune) require_pretraining_keys(recipe);
   return Search(recipe, options).run();
 }
 

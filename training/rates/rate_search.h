@@ -10,6 +10,7 @@ namespace comera {
 
 struct RateSearchOptions {
   double minutes = 5;      // approximate time of all trials together
+  bool finetune = false;   // the recipe's [task] instead of masked language modelling
   std::int64_t steps = 0;  // of a trial; 0: as many as `minutes` allow
   std::function<bool()> stop_requested = {};
   std::FILE* output = stderr;  // for progress

@@ -10,13 +10,15 @@
 #include "checkpoints/model_state.h"
 #include "kernels/backends/backends.h"
 #include "kernels/backends/processors.h"
+#include "kernels/core/console.h"
 #include "model/encoder_micro_batches.h"
 #include "recipes/encoder_config.h"
 #include "training/inference/trained_model.h"
 #include "training/logging/progress.h"
 #include "training/resume/checkpoint_recipe.h"
 #include "training/resume/checkpoint_tokenizer.h"
-#include "training/run/phase.h"
+#include "training/tasks/make_encoder_task.h"
+#include "training/tasks/sequence_task.h"
 
 namespace comera {
 
@@ -35,7 +37,8 @@ double mean(const std::vector<double>& losses, std::size_t first, std::size_t la
   return sum / static_cast<double>(std::max<std::size_t>(last - first, 1));
 }
 
-Recipe with_initial_ranks(Recipe recipe) {
+Recipe recipe_of_trials(const Recipe& given, bool finetune) {
+  Recipe recipe = finetune ? resolve_task(given) : given;
   if (!recipe.run.initial_checkpoint.empty())
     take_ranks(recipe, *find_trained_model(recipe.run.initial_checkpoint).reader);
   return recipe;
@@ -45,15 +48,14 @@ Recipe with_initial_ranks(Recipe recipe) {
 
 RateTrials::RateTrials(const Recipe& recipe, const RateSearchOptions& options)
     : options_(options),
-      recipe_(with_initial_ranks(recipe)),
+      recipe_(recipe_of_trials(recipe, options.finetune)),
       tokenizer_(load_tokenizer(recipe.data.tokenizer)),
       config_(encoder_config(recipe_, tokenizer_.vocabulary())),
       processor_(
           find_processor(recipe.run.device, recipe.precision.activations(), recipe.precision.operands())),
-      task_(recipe.data, tokenizer_, config_),
+      task_(make_encoder_task(recipe_, options.finetune, tokenizer_, config_,
+                              [&](const std::string& line) { log_to(options.output, "{}\n", line); })),
       steps_(options.steps) {
-  require_masked_language_head(config_);
-  task_.require_masks_to_draw(recipe_.phases);
   if (!recipe.run.initial_checkpoint.empty())
     require_same_tokenizer(*find_trained_model(recipe.run.initial_checkpoint).reader, tokenizer_,
                            recipe.data.tokenizer);
@@ -77,7 +79,7 @@ void RateTrials::choose_steps() {
   if (steps_ > 0) return;
   constexpr std::int64_t timed = 10;
   start();
-  data::Loader loader(task_.samples(recipe_.phases[0].length), loader_options(recipe_, 0, task_, *model_));
+  data::Loader loader(task_->samples(recipe_.phases[0].length), loader_options(recipe_, 0, *task_, *model_));
   one_step(loader, 0, {});
   const auto began = Clock::now();
   for (std::int64_t step = 1; step <= timed; ++step) one_step(loader, step, {});
@@ -88,7 +90,7 @@ RateTrial RateTrials::run(const LearningRates& rates) {
   start();
   RateTrial trial{.rates = rates, .loss = infinity};
   const PhaseSection& phase = recipe_.phases[0];
-  data::Loader loader(task_.samples(phase.length), loader_options(recipe_, 0, task_, *model_));
+  data::Loader loader(task_->samples(phase.length), loader_options(recipe_, 0, *task_, *model_));
   std::vector<double> losses;
   for (std::int64_t step = 0; step < steps_; ++step) {
     const std::optional<double> loss = one_step(loader, step, rates);
@@ -129,7 +131,7 @@ void RateTrials::start() {
     load_initial_parameters(reader, engine_->model().parameters(), takes_carried_head(recipe_));
   }
   engine_->set_micro_batches(
-      EncoderMicroBatches(*model_, loader_options(recipe_, 0, task_, *model_).capacity));
+      EncoderMicroBatches(*model_, loader_options(recipe_, 0, *task_, *model_).capacity));
 }
 
 // The loss; none if no token of the batch was masked.
@@ -145,7 +147,7 @@ std::optional<double> RateTrials::one_step(data::Loader& loader, std::int64_t st
                     .step = static_cast<std::uint32_t>(step),
                     .micro_batch = static_cast<std::uint32_t>(micro_batch)},
                    micro_batch + 1 == recipe_.phases[0].micro_batches_per_step);
-    targets += static_cast<double>(task_.targets(batch));
+    targets += task_->targets(batch);
   }
   const Schedule schedule{
       .kind = ScheduleKind::linear, .steps = steps_, .warmup_steps = std::max<std::int64_t>(steps_ / 10, 1)};

@@ -9,7 +9,7 @@
 #include "optim/learning_rates.h"
 #include "training/rates/rate_search.h"
 #include "training/step/step_engine.h"
-#include "training/tasks/masked_language_task.h"
+#include "training/tasks/encoder_task.h"
 
 namespace comera {
 
@@ -44,7 +44,7 @@ class RateTrials {
   data::Tokenizer tokenizer_;
   EncoderConfig config_;
   Processor processor_;
-  MaskedLanguageTask task_;
+  std::unique_ptr<EncoderTask> task_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<StepEngine> engine_;  // of the model
   std::int64_t steps_;

@@ -22,6 +22,7 @@ Attributes RunState::attributes() const {
                       {"skipped_steps", skipped},
                       {"skipped_in_a_row", skipped_in_a_row},
                       {"first_nonfinite", first_nonfinite}};
+  if (not_better > 0) saved["not_better"] = not_better;
   // The clock must not make two checkpoints of the same steps differ.
   if (seconds > 0) {
     saved["seconds"] = seconds;
@@ -52,6 +53,8 @@ RunState RunState::load(const CheckpointReader& reader) {
     state.best_step = reader.integer(at, "best_step");
     state.evaluated_step = reader.integer(at, "evaluated_step");
   }
+  // Absent after a better one, and in files of versions that did not count them.
+  if (saved.contains("not_better")) state.not_better = reader.integer(at, "not_better");
   // Absent in files of versions that stopped at the first such step.
   if (saved.contains("skipped_steps")) {
     state.skipped = reader.integer(at, "skipped_steps");

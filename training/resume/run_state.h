@@ -20,6 +20,7 @@ struct RunState {
   double window_targets = 0;
   double best_score = 0;            // of the evaluations so far
   std::int64_t best_step = 0;       // 0: none yet
+  std::int64_t not_better = 0;      // evaluations since then
   std::int64_t evaluated_step = 0;  // last step with a completed evaluation; 0: none yet
   MetricsPlace logged = {};         // the last line of metrics
   std::int64_t skipped = 0;         // non-finite steps, which changed nothing

@@ -1,5 +1,7 @@
 #include "training/run/phase.h"
 
+#include <cmath>
+
 #include "storage/hash.h"
 
 namespace comera {
@@ -18,10 +20,15 @@ void refuse_mask_probability(const std::vector<PhaseSection>& phases, const std:
       throw UsageError(fmt::format("phase.{}.mask_probability {}; remove it", phase, why));
 }
 
+std::int64_t warmup_steps_of(const PhaseSection& phase, std::int64_t steps) {
+  if (phase.warmup_share == 0) return phase.warmup_steps;
+  return std::llround(phase.warmup_share * static_cast<double>(steps));
+}
+
 Schedule schedule_of(const PhaseSection& phase, std::int64_t steps) {
   return {.kind = phase.schedule,
           .steps = steps,
-          .warmup_steps = phase.warmup_steps,
+          .warmup_steps = warmup_steps_of(phase, steps),
           .power = phase.power,
           .final_ratio = phase.final_ratio};
 }

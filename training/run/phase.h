@@ -12,7 +12,8 @@ void require_masked_language_head(const EncoderConfig& config);
 // UsageError "phase.N.mask_probability WHY; leave it out" if a phase has one.
 void refuse_mask_probability(const std::vector<PhaseSection>& phases, const std::string& why);
 
-// With the steps of the phase, which may be counted in epochs.
+// Of a phase with so many steps, which may be counted in epochs.
+std::int64_t warmup_steps_of(const PhaseSection& phase, std::int64_t steps);
 Schedule schedule_of(const PhaseSection& phase, std::int64_t steps);
 // The seed for a phase's data order, distinct for each phase and run seed.
 std::int64_t order_seed(std::int64_t seed, std::int64_t phase);

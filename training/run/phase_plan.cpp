@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "kernels/core/check.h"
+#include "training/run/phase.h"
 
 namespace comera {
 
@@ -23,11 +24,11 @@ PhasePlan::PhasePlan(const Recipe& recipe,
     };
     const std::int64_t steps = section.steps ? *section.steps : steps_of(*section.epochs);
     if (section.epochs && section.warmup_steps > steps)
-      throw UsageError(fmt::format(
-          "phase.{0}.warmup_steps = {1} is more than the {2} steps of phase.{0}.epochs = {3} "
-          "with these data; lower it, for instance with --set phase.{0}.warmup_steps={4}, or raise "
-          "epochs",
-          phase, section.warmup_steps, steps, *section.epochs, steps / 10));
+      throw UsageError(
+          fmt::format("phase.{0}.warmup_steps = {1} is more than the {2} steps of phase.{0}.epochs = {3} "
+                      "with these data; give a share of the steps instead, for instance --set "
+                      "phase.{0}.warmup_share=0.1, or raise epochs",
+                      phase, section.warmup_steps, steps, *section.epochs));
     steps_.push_back(steps);
     steps_per_epoch_.push_back(counted ? steps_of(1) : 0);
     epochs_.push_back(section.epochs);
@@ -79,8 +80,9 @@ void PhasePlan::keep_begun(const std::vector<std::int64_t>& begun, const Recipe&
   }
 }
 
-std::int64_t PhasePlan::warmup(std::int64_t phase, std::int64_t asked) const {
-  if (!timed()) return asked;
+std::int64_t PhasePlan::warmup(std::int64_t phase, const PhaseSection& section) const {
+  const std::int64_t asked = warmup_steps_of(section, steps_[phase]);
+  if (!timed() || section.warmup_share > 0) return asked;
   const double share = static_cast<double>(asked) / static_cast<double>(asked_steps_[phase]);
   return std::min<std::int64_t>(asked, std::llround(share * static_cast<double>(steps_[phase])));
 }

@@ -40,8 +40,9 @@ class PhasePlan {
     double seconds = 0, phase_seconds = 0;
   };
   void replan(const Spent& spent);
-  // The warm-up steps of a phase: in a timed run, at most the same share of the phase as in the recipe.
-  std::int64_t warmup(std::int64_t phase, std::int64_t asked) const;
+  // The warm-up steps of a phase with this section: in a timed run, warmup_steps take at most the same share
+  // of the phase as in the recipe.
+  std::int64_t warmup(std::int64_t phase, const PhaseSection& section) const;
 
   // Whether this step of the phase ends one of its run.evaluation_epochs.
   bool ends_evaluation_epoch(std::int64_t phase, std::int64_t phase_step) const;

@@ -20,7 +20,7 @@
 #include "training/run/phase.h"
 #include "training/run/process_agreement.h"
 #include "training/tasks/click_task.h"
-#include "training/tasks/masked_language_task.h"
+#include "training/tasks/make_encoder_task.h"
 #include "training/tasks/sequence_task.h"
 
 namespace comera {
@@ -224,29 +224,6 @@ std::unique_ptr<Communicator> join_devices(Communicator& host, const Recipe& rec
   return options.start_nccl(host, device, patience_of(section));
 }
 
-std::unique_ptr<EncoderTask> make_encoder_task(const RunSetup& setup, const EncoderConfig& config) {
-  const Recipe& recipe = setup.recipe;
-  if (!setup.options.finetune) {
-    require_pretraining_keys(recipe);
-    require_masked_language_head(config);
-    auto task = std::make_unique<MaskedLanguageTask>(recipe.data, *setup.tokenizer, config);
-    task->require_masks_to_draw(recipe.phases);
-    return task;
-  }
-  require_training_keys(recipe);
-  refuse_mask_probability(recipe.phases, "is for pretraining; a task masks no tokens");
-  if (recipe.run.evaluation_batches > 0)
-    throw UsageError(
-        fmt::format("run.evaluation_batches = {} is for pretraining; fine-tuning scores validation files "
-                    "completely: remove it",
-                    recipe.run.evaluation_batches));
-  std::int64_t length = 0;
-  for (const PhaseSection& phase : recipe.phases) length = std::max(length, phase.length);
-  auto task = std::make_unique<SequenceTask>(recipe.task, *setup.tokenizer, config, length);
-  for (const std::string& line : task->reports()) setup.log_line(line);
-  return task;
-}
-
 // Where the shape of the head's first layer was fitted to another head (resolve_task).
 std::string note_of_head(const Recipe& given, const Recipe& used) {
   const std::optional<TTShape>&before = given.tensorized.head, &now = used.tensorized.head;
@@ -329,10 +306,16 @@ RunSetup::RunSetup(const Recipe& given, const TrainingOptions& given_options) : 
   if (encoder == nullptr) {
     set_click_model();
   } else {
-    auto of_encoder = make_encoder_task(*this, encoder->config());
+    auto of_encoder = make_encoder_task(recipe, options.finetune, *tokenizer, encoder->config(),
+                                        [this](const std::string& line) { log_line(line); });
     of_encoder->set_form(*encoder);
     task = std::move(of_encoder);
   }
+  if (recipe.run.patience > 0 && !task->keeps_best())
+    throw UsageError(
+        "run.patience counts evaluations without a better model, but this run has nothing to evaluate on; "
+        "give "
+        "held-out data, or remove it");
   require_same_files(*host, task->inputs());
   root_data_paths(recipe);
   prepare_threads(static_cast<int>(recipe.run.threads > 0 ? recipe.run.threads : host->own_cpus()));

@@ -145,6 +145,7 @@ void TrainingRun::set_best_aside() {
                     before));
   state_.best_step = 0;
   state_.best_score = 0;
+  state_.not_better = 0;
 }
 
 std::string TrainingRun::rate_key() const {

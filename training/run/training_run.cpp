@@ -128,7 +128,7 @@ void TrainingRun::open_phase() {
   place_.reset();
   const std::int64_t steps = plan_.steps(state_.phase);
   phase_->schedule = schedule_of(section(), steps);
-  phase_->schedule.warmup_steps = plan_.warmup(state_.phase, section().warmup_steps);
+  phase_->schedule.warmup_steps = plan_.warmup(state_.phase, section());
   const auto log = [this](const std::string& line) { log_line(line); };
   const bool other_size = ranks_.open(*engine_, state_, steps, phase_->schedule, log);
   const bool other_length = state_.phase > 0 && state_.phase_step == 0 && !setup_.task->compares_lengths() &&
@@ -152,7 +152,7 @@ void TrainingRun::step() {
                     .step = static_cast<std::uint32_t>(state_.step),
                     .micro_batch = static_cast<std::uint32_t>(micro_batch)},
                    micro_batch + processes >= section().micro_batches_per_step);
-    own.targets += static_cast<double>(batch.targets);
+    own.targets += batch.targets;
     own.units += batch.units;
   }
   own.save = job_.first() && checkpoints_.due();  // by the clock of process 0
@@ -188,7 +188,7 @@ void TrainingRun::take_time(double seconds) {
   state_.phase_seconds += seconds;
   plan_.replan({state_.phase, state_.phase_step, state_.seconds, state_.phase_seconds});
   phase_->schedule.steps = plan_.steps(state_.phase);
-  phase_->schedule.warmup_steps = plan_.warmup(state_.phase, section().warmup_steps);
+  phase_->schedule.warmup_steps = plan_.warmup(state_.phase, section());
   progress_->set_total(plan_.total());
 }
 
@@ -270,7 +270,14 @@ bool TrainingRun::is_best(const Evaluation& evaluation) const {
 }
 
 void TrainingRun::take_best(const Evaluation& evaluation) {
-  if (!is_best(evaluation)) return;
+  if (!setup_.task->keeps_best() || !ranks_.target_reached()) return;
+  if (!is_best(evaluation)) {
+    if (++state_.not_better; out_of_patience())
+      log_line(
+          fmt::format("no better model in {} evaluations: the run ends (run.patience)", state_.not_better));
+    return;
+  }
+  state_.not_better = 0;
   state_.best_score = evaluation.score;
   state_.best_step = state_.step;
   save();

@@ -61,7 +61,12 @@ class TrainingRun {
   // Whether it continues from one of its checkpoints.
   bool resumed() const { return setup_.found.has_value(); }
   // Whether there is nothing left to do.
-  bool finished() const { return phase_done() && state_.phase + 1 == plan_.phases(); }
+  bool finished() const { return (phase_done() && state_.phase + 1 == plan_.phases()) || out_of_patience(); }
+  // Whether run.patience has ended it.
+  bool out_of_patience() const {
+    const std::int64_t patience = setup_.recipe.run.patience;
+    return patience > 0 && state_.not_better >= patience;
+  }
 
  private:
   struct Phase {

@@ -21,7 +21,7 @@ class EncoderTask : public TrainingTask {
   // For held-out data, and for training data in phases without their own share of masks.
   virtual data::MaskingOptions masking() const = 0;
   // The divisor of the summed gradient.
-  virtual std::int64_t targets(const data::Batch& batch) const = 0;
+  virtual double targets(const data::Batch& batch) const = 0;
   // Evaluates the engine's model on held-out data; with `most_micro_batches`, on that many micro-batches (0:
   // all). Nothing if `stop` requests a stop. The processes share the micro-batches, and each gets the overall
   // result.

@@ -4,15 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "data/tables/glue.h"
-#include "recipes/changes.h"
 #include "reports/text/text_table.h"
 #include "storage/durable_file.h"
 #include "storage/folder.h"
-#include "storage/seal.h"
 #include "storage/small_file.h"
 
 namespace comera {
@@ -27,17 +24,7 @@ double mean_of(const std::vector<double>& values) {
   return sum / static_cast<double>(values.size());
 }
 
-// Keys that do not affect results.
-bool is_of_place(const std::string& key) {
-  for (const char* name :
-       {"run.output", "run.device", "run.threads", "run.initial_checkpoint", "run.graphs", "run.log_interval",
-        "run.tensorboard", "run.checkpoint_minutes", "run.keep_checkpoints", "run.use_older_checkpoint",
-        "data.tokenizer", "task.folder", "distributed."})
-    if (key.starts_with(name)) return true;
-  return false;
-}
-
-std::string percent(const MeanAndDeviation& value, bool several) {
+std::string in_percent(const MeanAndDeviation& value, bool several) {
   return several ? fmt::format("{:.1f} ± {:.1f}", 100 * value.mean, 100 * value.deviation)
                  : fmt::format("{:.1f}", 100 * value.mean);
 }
@@ -97,38 +84,6 @@ GlueResult read_result(const std::filesystem::path& run) {
   return result;
 }
 
-std::string fingerprint_of_files(const std::vector<std::filesystem::path>& files) {
-  std::vector<std::string> contents;
-  for (const std::filesystem::path& path : files) {
-    const storage::FileDescriptor file = storage::FileDescriptor::open_to_read(path);
-    contents.push_back(fmt::format("{} {:08x}", file.size(), storage::checksum(file, 0, file.size())));
-  }
-  return fmt::format("{}", fmt::join(contents, ", "));
-}
-
-void require_settings(const std::filesystem::path& run, const GlueResult& result, const Recipe& recipe,
-                      const std::string& data) {
-  if (!result.data.empty() && result.data != data)
-    throw UsageError(fmt::format(
-        "{}: is the result of other data than {} holds now; give the same files, or another --output",
-        run.string(), recipe.task.folder));
-  for (const RecipeChange& change : recipe_changes(result.recipe, recipe))
-    if (!is_of_place(change.key))
-      throw UsageError(
-          fmt::format("{}: is the result of other settings: {}; give the same ones, or another "
-                      "--output",
-                      run.string(), to_string(change)));
-}
-
-MeanAndDeviation mean_and_deviation(const std::vector<double>& values) {
-  MeanAndDeviation of{.mean = mean_of(values)};
-  if (values.size() < 2) return of;
-  double squares = 0;
-  for (const double value : values) squares += (value - of.mean) * (value - of.mean);
-  of.deviation = std::sqrt(squares / static_cast<double>(values.size() - 1));
-  return of;
-}
-
 std::vector<std::string> GlueTable::tasks() const {
   std::vector<std::string> tasks = data::glue_tasks_by_size();
   std::erase_if(tasks, [&](const std::string& task) {
@@ -174,7 +129,7 @@ std::string GlueTable::text() const {
       const bool beside = numbers[i].metric == data::TaskMetric::accuracy &&
                           numbers[i].set == numbers.front().set && majority;
       table.add({i == 0 ? task : "", name_of(numbers[i]),
-                 percent(mean_and_deviation(of_seeds), results.size() > 1),
+                 in_percent(mean_and_deviation(of_seeds), results.size() > 1),
                  beside ? fmt::format("{:.1f}", 100 * *majority) : "",
                  i == 0 ? std::to_string(results.size()) : ""});
     }

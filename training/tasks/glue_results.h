@@ -8,6 +8,7 @@
 #include "data/tasks/scores.h"
 #include "recipes/recipe.h"
 #include "training/logging/json.h"
+#include "training/tasks/seed_results.h"
 
 namespace comera {
 
@@ -30,21 +31,6 @@ struct GlueResult {
 void write_result(const std::filesystem::path& run, const GlueResult& result);
 bool has_result(const std::filesystem::path& run);
 GlueResult read_result(const std::filesystem::path& run);
-
-// One table covers one set of settings and one data set: UsageError if the run's result has other data or
-// another recipe, ignoring where the run lies and what it runs on.
-void require_settings(const std::filesystem::path& run, const GlueResult& result, const Recipe& recipe,
-                      const std::string& data);
-
-// A fingerprint of the files' contents.
-std::string fingerprint_of_files(const std::vector<std::filesystem::path>& files);
-
-// Statistics of one score over several seeds.
-struct MeanAndDeviation {
-  double mean = 0;
-  double deviation = 0;  // sample standard deviation (n - 1); 0 for one seed
-};
-MeanAndDeviation mean_and_deviation(const std::vector<double>& values);
 
 // The benchmark results so far, in the order of data::glue_tasks_by_size().
 class GlueTable {

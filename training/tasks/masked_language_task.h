@@ -41,7 +41,7 @@ class MaskedLanguageTask final : public EncoderTask {
   data::MaskingOptions masking() const override;
   // UsageError if a phase sets a mask probability although the training files already contain their masks.
   void require_masks_to_draw(const std::vector<PhaseSection>& phases) const;
-  std::int64_t targets(const data::Batch& batch) const override { return batch.masked; }
+  double targets(const data::Batch& batch) const override { return batch.masked; }
   using EncoderTask::evaluate;
   bool evaluates() const override { return !held_out_.empty(); }
   // The masks are the same in every evaluation with the same sequence length.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "kernels/core/tensors/finite.h"
 #include "recipes/fit_shapes.h"
@@ -77,6 +78,32 @@ void check_answers(const data::Task& task, const data::Examples& examples) {
                       : fmt::format("score {}", answer(0))));
 }
 
+void check_class_weights(const TaskSection& resolved) {
+  const ClassWeights& weights = resolved.class_weights;
+  if (weights.any() && resolved.kind != data::TaskKind::classification)
+    throw UsageError("task.class_weights is for classes, but the task is a regression; remove it");
+  if (!weights.values.empty() && weights.values.size() != resolved.labels.size())
+    throw UsageError(
+        fmt::format("task.class_weights has {} weights, but there are {} classes: {}; give one for "
+                    "each, in this order",
+                    weights.values.size(), resolved.labels.size(), fmt::join(resolved.labels, ", ")));
+}
+
+// The training files' own rows instead of validation files.
+void hold_out(data::Task& task, double share) {
+  if (share == 0) return;
+  if (!task.validation.empty())
+    throw UsageError(
+        "task.held_out takes rows of the training files to evaluate on, but there are validation files; "
+        "remove task.held_out or task.validation");
+  task.held_out = share;
+  for (data::Task::Set& set : task.train) {
+    set.part = data::TaskPart::training;
+    task.validation.push_back({task.train.size() == 1 ? "held-out" : "held-out rows of " + set.name, set.file,
+                               data::TaskPart::held_out});
+  }
+}
+
 [[noreturn]] void missing(const char* key, const char* what) {
   throw UsageError(
       fmt::format("{0} is missing: {1}; give it in the recipe or with --set {0}=...", key, what));
@@ -90,9 +117,11 @@ data::Task task_of(const TaskSection& section, TaskUse use) {
   const auto glue = data::glue_tasks();
   if (section.name.empty()) missing("task.name", "the name of a GLUE task, or any name for your own files");
   if (std::ranges::find(glue, section.name) != glue.end()) {
-    if (trains && section.folder.empty() && (section.train.empty() || section.validation.empty()))
+    if (trains && section.folder.empty() &&
+        (section.train.empty() || (section.validation.empty() && section.held_out == 0)))
       missing("task.folder", "the folder with the GLUE task's TSV files");
     task = data::glue_task(section.name, section.folder);
+    if (section.folder.empty()) task.train.clear(), task.validation.clear();
   } else {
     if (!section.folder.empty())
       throw UsageError(
@@ -114,6 +143,7 @@ data::Task task_of(const TaskSection& section, TaskUse use) {
   if (!section.labels.empty()) task.labels = section.labels;
   if (!section.train.empty()) task.train = sets_of(section.train);
   if (!section.validation.empty()) task.validation = sets_of(section.validation);
+  hold_out(task, section.held_out);
   if (section.metric) task.metric = *section.metric;
   if (task.text.size() > 2)
     throw UsageError(fmt::format("task.text names {} columns; give one or two", task.text.size()));
@@ -140,12 +170,14 @@ Recipe resolve_task(const Recipe& recipe) {
   section.labels = task.labels;
   section.format = task.format;
   section.header = task.header;
+  if (task.text.size() == 1) resolved.model.pairs = PairEncoding::joint;  // one text is no pair
   // An encoder's recipe may contain the ranks of a head that this model does not have.
   if (resolved.model.head == HeadKind::mlm) resolved.tensorized.ranks.erase("head.transform");
   resolved.model.head =
       task.kind == data::TaskKind::classification ? HeadKind::classification : HeadKind::regression;
   if (task.kind == data::TaskKind::classification)
     resolved.model.classes = static_cast<std::int64_t>(task.labels.size());
+  check_class_weights(section);
   std::vector<std::string> notes;
   fit_head(resolved.tensorized, resolved.model, notes);
   return resolved;
@@ -212,6 +244,15 @@ Json metrics_of(const data::TaskScores& scores) {
   return object;
 }
 
+std::vector<double> class_weights(const ClassWeights& given, const std::vector<std::int64_t>& counts) {
+  if (!given.balanced) return given.values;
+  const double examples = std::accumulate(counts.begin(), counts.end(), 0.0);
+  std::vector<double> weights;
+  for (const std::int64_t count : counts)
+    weights.push_back(examples / static_cast<double>(counts.size() * std::max<std::int64_t>(count, 1)));
+  return weights;
+}
+
 SequenceTask::SequenceTask(const TaskSection& section, const data::Tokenizer& tokenizer,
                            const EncoderConfig& config, std::int64_t length)
     : EncoderTask(tokenizer),
@@ -220,8 +261,17 @@ SequenceTask::SequenceTask(const TaskSection& section, const data::Tokenizer& to
       length_(length),
       train_(data::Examples::read(task_, task_.train, tokenizer, true, length)) {
   check_answers(task_, train_);
+  if (section.class_weights.any())
+    weights_ = class_weights(section.class_weights, train_.class_counts(task_.labels.size()));
+  if (!weights_.empty()) train_.set_weights(weights_);
   for (const data::Task::Set& set : task_.validation)
     validation_.push_back(data::Examples::read(task_, {set}, tokenizer, true, length));
+}
+
+double SequenceTask::targets(const data::Batch& batch) const {
+  if (weights_.empty()) return batch.examples;
+  const auto weights = batch.scores.first(static_cast<std::size_t>(batch.examples));
+  return std::accumulate(weights.begin(), weights.end(), 0.0);
 }
 
 std::string SequenceTask::source() const { return fmt::format("{}", fmt::join(files_of(task_.train), ", ")); }
@@ -300,7 +350,9 @@ std::vector<std::string> SequenceTask::reports() const {
     for (std::int64_t i = 0; i < train_.count(); ++i) ++counts[static_cast<std::size_t>(train_.label(i))];
     std::vector<std::string> classes;
     for (std::size_t c = 0; c < counts.size() && c < 10; ++c)
-      classes.push_back(fmt::format("{} ({})", task_.labels[c], counts[c]));
+      classes.push_back(weights_.empty()
+                            ? fmt::format("{} ({})", task_.labels[c], counts[c])
+                            : fmt::format("{} ({}, weight {:.3g})", task_.labels[c], counts[c], weights_[c]));
     if (counts.size() > classes.size())
       classes.push_back(fmt::format("{} more", counts.size() - classes.size()));
     lines.push_back(fmt::format("classes: {}", fmt::join(classes, ", ")));

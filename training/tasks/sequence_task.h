@@ -35,6 +35,9 @@ std::unique_ptr<data::ExampleSamples> samples_for(const EncoderConfig& config, c
 
 Json metrics_of(const data::TaskScores& scores);
 
+// The weights of classes with so many examples each, as scikit-learn's compute_class_weight.
+std::vector<double> class_weights(const ClassWeights& given, const std::vector<std::int64_t>& counts);
+
 // Fine-tuning: whole sequences with a label or a score.
 class SequenceTask final : public EncoderTask {
  public:
@@ -49,7 +52,8 @@ class SequenceTask final : public EncoderTask {
   std::vector<GivenFile> inputs() const override;
   std::unique_ptr<data::SampleSource> samples(std::int64_t length) const override;
   data::MaskingOptions masking() const override { return {.probability = 0}; }
-  std::int64_t targets(const data::Batch& batch) const override { return batch.examples; }
+  // Of weighted classes: the sum of the examples' weights.
+  double targets(const data::Batch& batch) const override;
   using EncoderTask::evaluate;
   bool evaluates() const override { return !validation_.empty(); }
   // score: the task's metric on the first set.
@@ -69,6 +73,7 @@ class SequenceTask final : public EncoderTask {
   EncoderConfig config_;
   std::int64_t length_;
   data::Examples train_;
+  std::vector<double> weights_;  // of the classes; empty: all count alike
   std::vector<data::Examples> validation_;
 };
 

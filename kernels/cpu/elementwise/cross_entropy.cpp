@@ -18,6 +18,7 @@ std::int64_t pieces_of(const SoftmaxCrossEntropy& op) {
 
 struct RowResult {
   double loss = 0;
+  double weight = 1;
   double correct = 0;
 };
 
@@ -86,6 +87,7 @@ bool is_largest(const LogitRow<float>& row, std::int64_t target, float maximum) 
 RowResult one_row(const SoftmaxCrossEntropy& op, std::int64_t r, const LogitRow<float>& row, float* dbias) {
   const std::int64_t target = op.targets.data<std::int32_t>()[op.row_begin + r];
   const float* bias = op.bias ? op.bias.data<float>() : nullptr;
+  const float weight = op.weights ? op.weights.data<float>()[op.row_begin + r] : 1.F;
   float maximum = bias == nullptr ? row.at(0) : row.at(0) + bias[0];
   row.for_each_stretch([&](float* z, std::int64_t first, std::int64_t count) {
     vec top = splat(maximum);
@@ -112,11 +114,11 @@ RowResult one_row(const SoftmaxCrossEntropy& op, std::int64_t r, const LogitRow<
     total += sum(some);
   });
   if (op.gradient) {
-    const auto inverse = static_cast<float>(1 / total);
+    const auto inverse = static_cast<float>(weight / total);
     row.for_each_stretch([&](float* z, std::int64_t, std::int64_t count) {
       for_columns(0, count, [&](std::int64_t c, auto at) { at.store(z + c, at.load(z + c) * inverse); });
     });
-    row.at(target) -= 1.F;
+    row.at(target) -= weight;
     if (dbias != nullptr) {
       row.for_each_stretch([&](float* z, std::int64_t first, std::int64_t count) {
         for_columns(0, count, [&](std::int64_t c, auto at) {
@@ -125,7 +127,9 @@ RowResult one_row(const SoftmaxCrossEntropy& op, std::int64_t r, const LogitRow<
       });
     }
   }
-  return {static_cast<double>(maximum) + std::log(total) - target_logit, correct ? 1. : 0.};
+  return {.loss = weight * (static_cast<double>(maximum) + std::log(total) - target_logit),
+          .weight = weight,
+          .correct = correct ? 1. : 0.};
 }
 
 // Logits of a narrow type are rounded once, at the end: intermediate values are in a single-precision copy.
@@ -178,9 +182,9 @@ void softmax_cross_entropy(const SoftmaxCrossEntropy& op, const KernelContext& c
   auto& results = *static_cast<StepResults*>(op.results.raw());
   for (std::int64_t r = 0; r < real; ++r) {
     results.loss_sum += memory.rows[r].loss;
+    results.target_count += memory.rows[r].weight;
     results.correct += memory.rows[r].correct;
   }
-  results.target_count += static_cast<double>(real);
   if (has_dbias) add_pieces(op.dbias.data<float>(), memory.dbias, op.classes, pieces, op.classes);
 }
 

@@ -27,6 +27,7 @@ struct Rows {
   const float* bias;  // or null
   std::int64_t outer, rows, inner, classes;
   const std::int32_t *targets, *count;
+  const float* weights;  // or null
   std::int64_t row_begin;
   bool gradient;
   double* losses;  // (rows): per row, 0 for absent ones
@@ -97,6 +98,7 @@ __global__ void __launch_bounds__(threads) cross_entropy_rows(Rows<T> op) {
     return;
   }
   const std::int64_t target = op.targets[op.row_begin + row];
+  const float weight = op.weights == nullptr ? 1.F : op.weights[op.row_begin + row];
   const auto bias_of = [&](std::int64_t c) { return op.bias == nullptr ? nullptr : op.bias + c; };
 
   Softmax all{.at = op.classes};
@@ -126,18 +128,18 @@ __global__ void __launch_bounds__(threads) cross_entropy_rows(Rows<T> op) {
   for (int w = 1; w < warps; ++w) all = joined(all, found[w]);
   if (threadIdx.x == 0) {
     const T* of_target = op.logits + (target / op.inner * op.rows + row) * op.inner + target % op.inner;
-    op.losses[row] = all.value + logf(all.sum) - biased<1>(of_target, bias_of(target), 1).at[0];
+    op.losses[row] = weight * (all.value + logf(all.sum) - biased<1>(of_target, bias_of(target), 1).at[0]);
     op.correct[row] = all.at == target ? 1.F : 0.F;
   }
   if (!op.gradient) return;
   __syncthreads();  // the target's logit has been read
-  const float scale = 1 / all.sum;
+  const float scale = weight / all.sum;
   each_logit<V>(op, row, [&](T* at, std::int64_t c, int some) {
     Values<V> z = biased<V>(at, bias_of(c), some);
 #pragma unroll
     for (int v = 0; v < V; ++v) {
       z.at[v] = v < some ? exponential(z.at[v] - all.value) * scale : 0;
-      if (c + v == target) z.at[v] -= 1;
+      if (c + v == target) z.at[v] -= weight;
     }
     store(at, z);
   });
@@ -146,20 +148,22 @@ __global__ void __launch_bounds__(threads) cross_entropy_rows(Rows<T> op) {
 // One block: the totals over the rows.
 __global__ void __launch_bounds__(threads)
     add_results(const double* losses, const float* correct, std::int64_t rows, std::int64_t row_begin,
-                const std::int32_t* count, StepResults* results) {
+                const std::int32_t* count, const float* weights, StepResults* results) {
   auto* scratch = shared_array<double>(warps);
-  double loss = 0, right = 0;
+  const std::int64_t real = min(max(*count - row_begin, std::int64_t{0}), rows);
+  double loss = 0, right = 0, weight = 0;
   for (std::int64_t r = threadIdx.x; r < rows; r += threads) {
     loss += losses[r];
     right += correct[r];
+    if (weights != nullptr && r < real) weight += weights[row_begin + r];
   }
   loss = block_sum(loss, scratch);
   right = block_sum(right, scratch);
+  if (weights != nullptr) weight = block_sum(weight, scratch);
   if (threadIdx.x > 0) return;
-  const std::int64_t real = min(max(*count - row_begin, std::int64_t{0}), rows);
   results->loss_sum += loss;
   results->correct += right;
-  results->target_count += static_cast<double>(real);
+  results->target_count += weights == nullptr ? static_cast<double>(real) : weight;
 }
 
 // The sums over a part of the rows: a block takes 32 V columns, its warps alternate over the rows. Adds them
@@ -224,7 +228,7 @@ void launch_cross_entropy(const SoftmaxCrossEntropy& op, const Rows<T>& rows, co
       (LaunchShape{.grid = {rows.rows}, .threads = threads, .shared_bytes = warps * sizeof(Softmax)}),
       (cross_entropy_rows<V, T>), rows);
   COMERA_LAUNCH(context.stream, (LaunchShape{.threads = threads, .shared_bytes = warps * sizeof(double)}),
-                add_results, rows.losses, rows.correct, rows.rows, op.row_begin, rows.count,
+                add_results, rows.losses, rows.correct, rows.rows, op.row_begin, rows.count, rows.weights,
                 static_cast<StepResults*>(op.results.raw()));
   if (!op.gradient || !op.bias) return;
   const std::int64_t parts = row_parts(rows.rows), columns = rows.outer * rows.inner;
@@ -252,6 +256,7 @@ void softmax_cross_entropy(const SoftmaxCrossEntropy& op, const KernelContext& c
   rows.outer = op.logits.dim(0), rows.rows = op.logits.dim(1), rows.inner = op.logits.dim(2);
   rows.classes = op.classes;
   rows.targets = op.targets.data<std::int32_t>(), rows.count = op.count.data<std::int32_t>();
+  rows.weights = op.weights ? op.weights.data<float>() : nullptr;
   rows.row_begin = op.row_begin;
   rows.gradient = op.gradient;
   const Scratch scratch = scratch_of(op);

@@ -18,6 +18,7 @@ void SoftmaxCrossEntropy::check() const {
                "{}: rows {}..{} of {} targets", name, row_begin, row_begin + logits.dim(1),
                targets.elements());
   check_elements(name, "targets", targets, targets.elements(), DType::int32);
+  if (weights) check_elements(name, "weights", weights, targets.elements(), DType::float32);
   check_elements(name, "count", count, 1, DType::int32);
   check_step_values(name, "results", results, sizeof(StepResults));
 }

@@ -9,17 +9,19 @@ namespace comera {
 // Classes at and beyond `classes` are padding. Row r of this chunk is row row_begin + r overall; rows at and
 // beyond count have no loss and no gradient.
 //
-//   z = logits + bias;   loss = log Σ exp z - z[target];   results: loss_sum += Σ loss, target_count, correct
+//   z = logits + bias;   loss = w (log Σ exp z - z[target]);   results: loss_sum += Σ loss,
+//   target_count += Σ w, correct += the number of rows whose target has the largest logit
 //
-// Without gradient, the content of logits afterwards is undefined. With gradient, logits are overwritten by
-// softmax(z) - onehot(target) (0 for padding), and dbias += its row sums: gradients are of the SUM over
-// targets.
+// w is the row's weight, 1 without weights. Without gradient, the content of logits afterwards is undefined.
+// With gradient, logits are overwritten by w (softmax(z) - onehot(target)) (0 for padding), and dbias += its
+// row sums: gradients are of the SUM over targets.
 struct SoftmaxCrossEntropy {
-  Tensor logits;   // in and out (outer, rows, inner)
-  Tensor bias;     // (classes), or left out
-  Tensor dbias;    // in and out (classes); with bias and gradient
-  Tensor targets;  // int32 (all rows)
-  Tensor count;    // int32 (1): number of valid rows overall
+  Tensor logits;        // in and out (outer, rows, inner)
+  Tensor bias;          // (classes), or left out
+  Tensor dbias;         // in and out (classes); with bias and gradient
+  Tensor targets;       // int32 (all rows)
+  Tensor weights = {};  // float32 (all rows), or left out
+  Tensor count;         // int32 (1): number of valid rows overall
   std::int64_t row_begin = 0;
   std::int64_t classes = 0;
   bool gradient = false;

@@ -17,6 +17,12 @@ Recipe two_phases() {
   return recipe;
 }
 
+PhaseSection with_warmup(std::int64_t steps) {
+  PhaseSection phase;
+  phase.warmup_steps = steps;
+  return phase;
+}
+
 TEST(PhasePlan, CountsStepsOfEpochsByTheirPacks) {
   std::vector<std::int64_t> asked;
   const PhasePlan plan(two_phases(), [&](std::int64_t phase) {
@@ -116,13 +122,29 @@ TEST(PhasePlan, EpochsAreCountedAnewWhenHoursAreTakenAway) {
 
 TEST(PhasePlan, WarmUpIsNoLargerAShareThanItWas) {
   PhasePlan plan(timed(0.1), {});
-  EXPECT_EQ(plan.warmup(0, 10), 10);
+  EXPECT_EQ(plan.warmup(0, with_warmup(10)), 10);
   plan.replan({.phase = 0, .phase_step = 1, .seconds = 12, .phase_seconds = 12});  // 20 steps of 40
   EXPECT_EQ(plan.steps(0), 20);
-  EXPECT_EQ(plan.warmup(0, 10), 5);
+  EXPECT_EQ(plan.warmup(0, with_warmup(10)), 5);
   plan.replan({.phase = 0, .phase_step = 1, .seconds = 1, .phase_seconds = 1});
-  EXPECT_EQ(plan.warmup(0, 10), 10) << "nor more steps than were asked for";
-  EXPECT_EQ(PhasePlan(two_phases(), [](std::int64_t) { return 30; }).warmup(0, 10), 10);
+  EXPECT_EQ(plan.warmup(0, with_warmup(10)), 10) << "nor more steps than were asked for";
+  EXPECT_EQ(PhasePlan(two_phases(), [](std::int64_t) { return 30; }).warmup(0, with_warmup(10)), 10);
+}
+
+// A share fits every phase, however short, and follows the clock.
+TEST(PhasePlan, WarmUpMayBeAShareOfTheSteps) {
+  Recipe recipe = two_phases();
+  recipe.phases[1].warmup_share = 0.1;
+  const PhasePlan plan(recipe, [](std::int64_t) { return 30; });  // 12 steps
+  EXPECT_EQ(plan.warmup(1, recipe.phases[1]), 1);
+  EXPECT_EQ(schedule_of(recipe.phases[1], 200).warmup_steps, 20);
+  EXPECT_EQ(PhasePlan(recipe, [](std::int64_t) { return 1; }).warmup(1, recipe.phases[1]), 0);
+  PhaseSection half;
+  half.warmup_share = 0.5;
+  PhasePlan by_time(timed(0.1), {});
+  EXPECT_EQ(by_time.warmup(0, half), 20);
+  by_time.replan({.phase = 0, .phase_step = 1, .seconds = 12, .phase_seconds = 12});  // 20 steps of 40
+  EXPECT_EQ(by_time.warmup(0, half), 10);
 }
 
 TEST(PhasePlan, WithoutHoursTheClockChangesNothing) {

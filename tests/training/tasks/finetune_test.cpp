@@ -49,11 +49,9 @@ TEST_F(Finetune, LearnsARuleFromTwoVectors) {
     ASSERT_TRUE(outcome.evaluation);
     EXPECT_GT(sets_of(*outcome.evaluation)[0].accuracy, 0.9) << pooling;
   }
-  EXPECT_THAT(
-      [&] {
-        finetune(recipe("one", task({"model.pairs=separate", "task.text=first"})));
-      },
-      testing::ThrowsMessage<UsageError>(HasSubstr("compares two texts")));
+  // One text is no pair.
+  finetune(recipe("one", task({"model.pairs=separate", "task.text=first"})));
+  EXPECT_EQ(load_recipe(folder() / "one/recipe.toml").model.pairs, PairEncoding::joint);
   EXPECT_THAT(
       [&] {
         finetune(recipe("short", task({"model.pairs=separate", "phase.1.tokens_per_micro_batch=40"})));
@@ -261,6 +259,64 @@ TEST_F(Finetune, BeginsWithNarrowTables) {
   options.emplace_back("tensorized.head={input_modes=[4,6], output_modes=[6,4], ranks=[4,7,4]}");
   EXPECT_THAT([&] { finetune(recipe("other", options)); },
               testing::ThrowsMessage<UsageError>(HasSubstr("was trained with model.embedding_size = 12")));
+}
+
+// The run ends where so many evaluations in a row were no better, also if it was stopped between them.
+TEST_F(Finetune, PatienceEndsARun) {
+  const auto patient = [&](const std::string& run, std::int64_t patience) {
+    return recipe(run, task({"run.evaluation_interval=2", "phase.0.steps=40", "phase.0.learning_rate=1e-5",
+                             "phase.0.warmup_steps=0", fmt::format("run.patience={}", patience)}));
+  };
+  const TrainingOutcome whole = finetune(patient("whole", 3));
+  EXPECT_TRUE(whole.finished);
+  EXPECT_LT(whole.step, 45);
+  EXPECT_EQ(whole.step, whole.best_step + 2 * 3) << "it evaluates every second step";
+  for (std::int64_t stop = 1; stop < whole.step; stop += 3)
+    EXPECT_FALSE(finetune(patient("cut", 3), stop).finished);
+  EXPECT_EQ(finetune(patient("cut", 3)).step, whole.step);
+  expect_equal_checkpoints(whole.checkpoint, finetune(patient("cut", 3)).checkpoint);
+  EXPECT_GT(finetune(patient("cut", 4)).step, whole.step) << "more patience continues it";
+  EXPECT_THAT(
+      [&] {
+        finetune(recipe("none", task({"run.patience=1", "task.validation=[]"})));
+      },
+      testing::ThrowsMessage<UsageError>(HasSubstr("has nothing to evaluate on")));
+}
+
+// As scikit-learn's compute_class_weight("balanced").
+TEST(ClassWeightsTest, BalanceTheClasses) {
+  EXPECT_EQ(class_weights({.balanced = true}, {10, 30, 60}),
+            (std::vector<double>{100 / 30., 100 / 90., 100 / 180.}));
+  EXPECT_EQ(class_weights({.balanced = false, .values = {1, 2}}, {10, 30}), (std::vector<double>{1, 2}));
+}
+
+// A step's loss is the weighted mean, so that weights of 2 change nothing, and a class without weight is
+// hardly learned.
+TEST_F(Finetune, ClassesMayWeighDifferently) {
+  const auto tuned = [&](const std::string& run, const std::string& weights) {
+    return finetune(recipe(run, task({"optim.clip_norm=0", "task.class_weights=" + weights})));
+  };
+  const TrainingOutcome plain = tuned("plain", "[]"), twice = tuned("twice", "[2, 2]");
+  for (const CheckpointTensor& tensor : CheckpointReader(plain.checkpoint).tensors()) {
+    if (tensor.dtype != DType::float32 || !tensor.path.starts_with("/model")) continue;
+    const auto a = CheckpointReader(plain.checkpoint).read_values<float>(tensor.path),
+               b = CheckpointReader(twice.checkpoint).read_values<float>(tensor.path);
+    for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-4) << tensor.path;
+  }
+  EXPECT_NEAR(last_line(folder() / "plain/metrics.jsonl", "loss")["loss"].get<double>(),
+              last_line(folder() / "twice/metrics.jsonl", "loss")["loss"].get<double>(), 1e-3);
+  const auto predicted = [&](const std::string& run, const std::string& weights) {
+    const TrainingOutcome outcome =
+        finetune(recipe(run, task({"task.class_weights=" + weights, "phase.0.steps=60", "phase.1.steps=1"})));
+    return sets_of(*outcome.evaluation)[0].accuracy;
+  };
+  const data::TaskScores scores = sets_of(*plain.evaluation)[0];
+  const double all_other = predicted("other", "[100, 0.01]"), all_same = predicted("same", "[0.01, 100]");
+  EXPECT_NEAR(all_other + all_same, 1, 1e-9) << "each predicts one class for all " << scores.examples;
+  EXPECT_THAT(
+      [&] { tuned("three", "[1, 2, 3]"); },
+      testing::ThrowsMessage<UsageError>(HasSubstr("3 weights, but there are 2 classes: other, same")));
+  EXPECT_THAT([&] { tuned("words", "even"); }, testing::Throws<UsageError>());
 }
 
 }  // namespace

@@ -1,0 +1,79 @@
+#include "cli/finetune_task.h"
+
+#include <fmt/format.h>
+
+#include "storage/folder.h"
+
+namespace comera::cli {
+
+namespace {
+
+// The recipe where none is named, and how it is fitted to the table and the model.
+constexpr const char* table_recipe = "table";
+constexpr std::int64_t table_length = 128;
+constexpr std::int64_t many_rows = 10000;
+constexpr double epochs_of_many_rows = 3;
+
+// BERT and its like have learned pairs in one sequence, and a use of [CLS]; so has what was tuned from them.
+bool is_like_bert(const Recipe& model) {
+  const bool imported = model.phases.size() == 1 && model.phases[0].name == "imported";
+  return imported || (model.model.head != HeadKind::mlm && model.model.pooling == Pooling::first);
+}
+
+std::vector<std::string> settings_for(const Recipe& model) {
+  std::vector<std::string> settings;
+  if (is_like_bert(model)) {
+    settings = {"model.pairs=joint", "phase.0.learning_rate=5e-5"};
+    if (model.model.pooling == Pooling::first) settings.emplace_back("model.pooling=first");
+  } else if (!model.tensorized.enabled) {
+    settings = {"phase.0.learning_rate=1.5e-4"};
+  }
+  if (model.model.max_positions < table_length)
+    settings.push_back(fmt::format("phase.0.length={}", model.model.max_positions));
+  return settings;
+}
+
+// For a run that goes on: its own recipe, whatever a later version of this program would choose.
+std::optional<Recipe> begun_recipe(TrainingCommandOptions training) {
+  if (training.resume == "never" || training.output.empty()) return std::nullopt;
+  const std::filesystem::path run = training.output, tokenizer = run / "tokenizer.model";
+  if (!storage::exists(run / "recipe.toml") || !recipe_of_run(run)) return std::nullopt;
+  training.recipe.file = (run / "recipe.toml").string();
+  Recipe recipe = load_encoder_recipe(training);
+  if (storage::exists(tokenizer) && !sets_key(training.recipe.overrides, "data.tokenizer"))
+    recipe.data.tokenizer = tokenizer.string();
+  return recipe;
+}
+
+bool has_task(const TaskSection& task) { return !task.train.empty() || !task.folder.empty(); }
+
+}  // namespace
+
+FinetuneTask finetune_task(const FinetuneOptions& options) {
+  TrainingCommandOptions training = options.training;
+  const bool has_table = options.table.given();
+  const bool usual = training.recipe.file.empty() || training.recipe.file == table_recipe;
+  if (usual) {
+    if (training.from.empty())
+      throw UsageError(
+          "there is neither a model nor a recipe: give the pretrained model with --from MODEL, or a RECIPE");
+    if (const std::optional<Recipe> begun = begun_recipe(training))
+      return {has_table ? with_same_table(*begun, options.table) : *begun};
+    training.recipe.file = table_recipe;
+    training.defaults = settings_for;
+  }
+  const Recipe recipe = load_encoder_recipe(training);
+  if (!has_table && usual && !has_task(recipe.task))
+    throw UsageError("there is nothing to learn: give a table of texts and labels with --input FILE");
+  if (!has_table) return {recipe};
+  if (recipe.run.output.empty())
+    throw UsageError("there is no folder for the run: name it with --output DIR");
+  const std::vector<std::string>& overrides = training.recipe.overrides;
+  TableTask task = with_table(recipe, options.table, overrides);
+  if (usual && task.rows >= many_rows && !sets_key(overrides, "phase.0.epochs") &&
+      !sets_key(overrides, "phase.0.steps"))
+    task.recipe.phases[0].epochs = epochs_of_many_rows;
+  return {task.recipe, describe(task)};
+}
+
+}  // namespace comera::cli

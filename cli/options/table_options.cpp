@@ -1,0 +1,173 @@
+#include "cli/options/table_options.h"
+
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+
+#include "cli/options/recipe_options.h"
+#include "data/tasks/task_columns.h"
+#include "kernels/core/grouped.h"
+#include "storage/folder.h"
+
+namespace comera::cli {
+
+namespace {
+
+bool is_of_glue(const std::string& task) {
+  const std::vector<std::string> tasks = data::glue_tasks();
+  return std::ranges::find(tasks, task) != tasks.end();
+}
+
+std::string absolute(const std::string& file) { return storage::from_root(file).lexically_normal().string(); }
+
+// What is not to be looked for in the file.
+data::TaskColumns given_columns(const TaskSection& task, const TableOptions& options,
+                                const std::vector<std::string>& overrides) {
+  data::TaskColumns given{.text = options.text, .label = options.label};
+  if (is_of_glue(task.name)) {
+    const data::Task known = data::glue_task(task.name, {});
+    if (given.text.empty()) given.text = known.text;
+    if (given.label.empty()) given.label = known.label;
+    given.kind = known.kind;
+  }
+  if (given.text.empty()) given.text = task.text;
+  if (given.label.empty() && !task.label.empty()) {
+    given.label = task.label;
+    given.kind = task.kind;
+  }
+  if (sets_key(overrides, "task.kind")) given.kind = task.kind;
+  if (!task.labels.empty()) given.kind = data::TaskKind::classification;
+  return given;
+}
+
+// Of small tables more, so that the scores say something.
+double share_to_hold_out(std::int64_t rows) {
+  constexpr double usual = 0.1, of_few = 0.2, enough_rows = 5000;
+  if (rows < 100) return of_few;
+  return std::min(usual, std::ceil(1e4 * enough_rows / static_cast<double>(rows)) / 1e4);
+}
+
+// "0.0005", or with names where they differ.
+std::string rates_text(const LearningRates& rates) {
+  bool same = true;
+  rates.for_each([&](const char*, double rate) { same = same && rate == rates.largest(); });
+  return same ? fmt::format("{:g}", rates.largest()) : rates.text();
+}
+
+}  // namespace
+
+bool TableOptions::given() const {
+  if (!input.empty()) return true;
+  for (const auto& [option, is_given] : {std::pair{"--validation", !validation.empty()},
+                                         {"--text", !text.empty()},
+                                         {"--label", !label.empty()}})
+    if (is_given)
+      throw UsageError(fmt::format("{} is about a table of your own; name it with --input FILE", option));
+  return false;
+}
+
+void add_table_options(CLI::App& command, TableOptions& options) {
+  CLI::Option* input =
+      command
+          .add_option(
+              "--input", options.input,
+              "Learn this table of texts and labels: TSV, CSV or JSONL, plain or .gz. Its columns are "
+              "found by their names and contents")
+          ->type_name("FILE");
+  command
+      .add_option("--validation", options.validation,
+                  "Evaluate on this table (default: on a tenth of the rows of --input, which are held out)")
+      ->needs(input)
+      ->type_name("FILE");
+  command
+      .add_option("--text", options.text, "The column with the text, or the two columns of a pair of texts")
+      ->needs(input)
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("COLUMN,...");
+  command.add_option("--label", options.label, "The column with the class or the score")
+      ->needs(input)
+      ->type_name("COLUMN");
+}
+
+TableTask with_table(Recipe recipe, const TableOptions& options, const std::vector<std::string>& overrides) {
+  refuse_keys(overrides, {"task.train", "task.folder"}, "--input names the table; omit it");
+  if (!options.validation.empty())
+    refuse_keys(overrides, {"task.validation", "task.held_out"}, "--validation names a table; omit it");
+  if (options.text.size() > 2)
+    throw UsageError(
+        fmt::format("--text names {} columns; give one, or two for pairs of texts", options.text.size()));
+  TaskSection& task = recipe.task;
+  if (task.name.empty() || (is_of_glue(task.name) && !sets_key(overrides, "task.name"))) {
+    task.name = "table";
+    if (!sets_key(overrides, "task.labels")) task.labels.clear();
+  }
+  const data::TaskColumns found = data::find_task_columns(options.input, task.format, task.header,
+                                                          given_columns(task, options, overrides));
+  task.folder.clear();
+  task.train = {absolute(options.input)};
+  task.text = found.text;
+  task.label = found.label;
+  task.kind = *found.kind;
+  if (!options.validation.empty()) {
+    storage::refuse_missing(options.validation, "file");
+    task.validation = {absolute(options.validation)};
+    task.held_out = 0;
+  } else if (task.validation.empty() && task.held_out == 0 && !sets_key(overrides, "task.held_out")) {
+    task.held_out = share_to_hold_out(found.rows);
+  }
+  return {.recipe = recipe,
+          .file = options.input,
+          .validation = options.validation,
+          .rows = found.rows,
+          .labels = found.labels};
+}
+
+std::string describe(const TableTask& table) {
+  const auto& [recipe, file, validation, rows, labels] = table;
+  const TaskSection& task = recipe.task;
+  const PhaseSection& phase = recipe.phases[0];
+  const bool pairs = task.text.size() == 2, separate = recipe.model.pairs == PairEncoding::separate;
+  std::string text = fmt::format("table            {}, {} rows\n", file, grouped(rows));
+  text += pairs ? fmt::format("texts            {} and {}, {}\n", task.text[0], task.text[1],
+                              separate ? "encoded separately and compared" : "in one sequence")
+                : fmt::format("text             {}\n", task.text[0]);
+  text += fmt::format("label            {}, {}\n", task.label,
+                      task.kind == data::TaskKind::regression ? std::string("a score")
+                      : labels > data::most_labels ? fmt::format("more than {} classes", data::most_labels)
+                                                   : fmt::format("{} classes", labels));
+  if (!task.validation.empty())
+    text +=
+        fmt::format("evaluation       {}\n",
+                    validation.empty() ? fmt::format("{}", fmt::join(task.validation, ", ")) : validation);
+  else if (task.held_out > 0)
+    text +=
+        fmt::format("evaluation       {:.2g} % of the rows, held out by their texts\n", 100 * task.held_out);
+  text += fmt::format(
+      "training         {}, learning rate {}{}\n",
+      phase.epochs ? fmt::format("{:g} {}", *phase.epochs, *phase.epochs == 1 ? "epoch" : "epochs")
+                   : fmt::format("{} steps", grouped(*phase.steps)),
+      rates_text(phase.learning_rate), recipe.run.initial_checkpoint.empty() ? ", from random weights" : "");
+  return text;
+}
+
+Recipe with_same_table(Recipe recipe, const TableOptions& options) {
+  TaskSection& task = recipe.task;
+  const auto require = [&](const char* option, const std::string& asked,
+                           const std::vector<std::string>& begun) {
+    if (!asked.empty() && (begun.size() != 1 || absolute(begun[0]) != absolute(asked)))
+      throw UsageError(
+          fmt::format("the run in {} was not started with {} {}; give the same table, or choose "
+                      "another --output",
+                      recipe.run.output, option, asked));
+  };
+  require("--input", options.input, task.train);
+  require("--validation", options.validation, task.validation);
+  if (!options.text.empty()) task.text = options.text;
+  if (!options.label.empty()) task.label = options.label;
+  return recipe;
+}
+
+}  // namespace comera::cli

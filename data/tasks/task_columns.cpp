@@ -1,0 +1,273 @@
+#include "data/tasks/task_columns.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <unordered_set>
+
+#include "storage/folder.h"
+
+namespace comera::data {
+
+namespace {
+
+using Columns = std::vector<std::string>;
+
+// "Sentence 1", "sentence_1" and "sentence1" are one name.
+std::string plain_name(const std::string& name) {
+  std::string letters;
+  for (const unsigned char c : name)
+    if (std::isalnum(c) != 0) letters += static_cast<char>(std::tolower(c));
+  return letters;
+}
+
+bool is_any_name_of(const std::string& name, std::initializer_list<const char*> names) {
+  return std::ranges::any_of(names, [&](const char* other) { return name == other; });
+}
+
+bool is_text_name(const std::string& name) {
+  return is_any_name_of(name,
+                        {"abstract",  "answer",     "article",  "body",      "code",        "comment",
+                         "content",   "context",    "document", "headline",  "hypothesis",  "message",
+                         "paragraph", "passage",    "post",     "premise",   "query",       "question",
+                         "review",    "reviewtext", "sentence", "sms",       "string",      "summary",
+                         "text",      "title",      "tweet",    "utterance", "description", "documentation"});
+}
+
+// "sentence" of "sentence1", "text" of "textb", "string" of "1string"; otherwise empty.
+std::string numbered_stem(const std::string& name, char number, char letter) {
+  if (name.empty()) return {};
+  if (name.back() == number || name.back() == letter)
+    if (const std::string stem = name.substr(0, name.size() - 1); is_text_name(stem)) return stem;
+  if (name.front() == number && is_text_name(name.substr(1))) return name.substr(1);
+  return {};
+}
+
+bool is_label_name(const std::string& name) {
+  return is_any_name_of(
+      name,
+      {"category",  "class",      "emotion",         "goldlabel", "grade",  "intent",           "isduplicate",
+       "label",     "labels",     "polarity",        "quality",   "rating", "relatednessscore", "score",
+       "sentiment", "similarity", "similarityscore", "star",      "stars",  "target",           "topic",
+       "y"});
+}
+
+// Whose whole numbers are an amount.
+bool is_score_name(const std::string& name) {
+  return is_any_name_of(name,
+                        {"grade", "rating", "relatednessscore", "score", "similarity", "similarityscore"});
+}
+
+bool is_id_name(const std::string& name) {
+  return name.empty() ||
+         is_any_name_of(name, {"docid", "guid", "id", "idx", "index", "line", "linenumber", "number",
+                               "pairid", "promptid", "row", "rowid", "uid", "uuid", "unnamed0"});
+}
+
+// In this order.
+bool is_pair_of_texts(const std::string& first, const std::string& second) {
+  const std::string stem = numbered_stem(first, '1', 'a');
+  if (!stem.empty() && stem == numbered_stem(second, '2', 'b')) return true;
+  static const std::vector<std::pair<const char*, const char*>> pairs = {
+      {"premise", "hypothesis"}, {"question", "answer"},    {"question", "passage"},  {"question", "context"},
+      {"question", "sentence"},  {"question", "paragraph"}, {"question", "text"},     {"query", "passage"},
+      {"query", "document"},     {"query", "text"},         {"title", "body"},        {"title", "text"},
+      {"title", "abstract"},     {"title", "content"},      {"title", "description"}, {"title", "review"},
+      {"headline", "body"},      {"documentation", "code"}, {"context", "question"},  {"document", "summary"},
+      {"article", "summary"}};
+  return std::ranges::any_of(pairs,
+                             [&](const auto& pair) { return first == pair.first && second == pair.second; });
+}
+
+// A field as a number; none if it is something else.
+std::optional<double> number_in(std::string_view text) {
+  double value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+// What a column contains.
+struct Contents {
+  std::int64_t rows = 0;  // with something in it
+  std::int64_t numbers = 0, fractions = 0, lists = 0, words = 0;
+  std::unordered_set<std::string> values;  // at most most_labels + 1
+
+  void add(std::string_view field, FieldKind kind) {
+    const std::size_t begin = field.find_first_not_of(" \t\r");
+    if (begin == field.npos) return;
+    field = field.substr(begin, field.find_last_not_of(" \t\r") + 1 - begin);
+    ++rows;
+    lists += kind == FieldKind::words ? 1 : 0;
+    if (const auto number = number_in(field)) {
+      ++numbers;
+      fractions += *number != std::trunc(*number) ? 1 : 0;
+    }
+    words += 1 + std::ranges::count(field, ' ');
+    if (std::ssize(values) <= most_labels) values.emplace(field);
+  }
+
+  bool all_numbers() const { return rows > 0 && numbers == rows; }
+  double mean_words() const { return static_cast<double>(words) / static_cast<double>(rows); }
+  bool is_free_text() const {
+    return rows > 0 && numbers * 10 < rows && mean_words() >= 3 &&
+           5 * std::ssize(values) > std::min(rows, most_labels);
+  }
+  bool is_score() const { return all_numbers() && fractions > 0; }
+  // A few values, short ones, that are repeated.
+  bool is_class() const {
+    return std::ssize(values) >= 2 && std::ssize(values) <= 100 && 4 * std::ssize(values) <= rows &&
+           mean_words() < 3 && fractions == 0;
+  }
+};
+
+class TaskTable {
+ public:
+  TaskTable(const std::filesystem::path& file, TableFormat format, bool header)
+      : file_(file), format_(format), header_(header) {
+    storage::refuse_missing(file, "file");
+    TableReader reader(file, {.format = format, .header = header});
+    TableRow row;
+    reader.next(row);  // JSON members are known from the first object
+    all_ = reader.columns();
+    for (const std::string& column : all_)
+      if (std::ranges::count(all_, column) == 1) columns_.push_back(column);
+  }
+
+  const Columns& columns() const { return columns_; }
+  Contents contents(const std::string& column) const {
+    TableReader reader(file_, {.format = format_, .header = header_, .columns = {column}, .nulls = true});
+    TableRow row;
+    Contents contents;
+    while (reader.next(row))
+      if (row.fields[0]) contents.add(*row.fields[0], row.kinds[0]);
+    return contents;
+  }
+  // Of a column that may be unreadable, such as JSON objects.
+  Contents contents_if_any(const std::string& column) const {
+    try {
+      return contents(column);
+    } catch (const UnsuitableTable&) {
+      return {};
+    }
+  }
+
+  [[noreturn]] void ask(const std::string& what, const std::string& option) const {
+    const bool unnamed = header_ && std::ranges::none_of(columns_, [](const std::string& column) {
+                           return is_label_name(plain_name(column)) || is_text_name(plain_name(column));
+                         });
+    throw UsageError(
+        fmt::format("{}: {}; it has the columns {}: give {}{}", file_.string(), what, fmt::join(all_, ", "),
+                    option, unnamed ? " (and --set task.header=false if its first line is no header)" : ""));
+  }
+  void require(const std::string& column, const char* option) const {
+    if (std::ranges::find(columns_, column) == columns_.end())
+      throw UsageError(fmt::format("{} {}: {} has no such column; it has {}", option, column, file_.string(),
+                                   fmt::join(all_, ", ")));
+  }
+
+ private:
+  std::filesystem::path file_;
+  TableFormat format_;
+  bool header_;
+  Columns all_, columns_;  // without those whose name is not theirs alone
+};
+
+std::string in_quotes(const Columns& columns) { return fmt::format("'{}'", fmt::join(columns, "', '")); }
+
+Columns with_name(const Columns& columns, bool (*is)(const std::string&)) {
+  Columns found;
+  for (const std::string& column : columns)
+    if (is(plain_name(column))) found.push_back(column);
+  return found;
+}
+
+bool is_text_or_numbered(const std::string& name) {
+  return is_text_name(name) || !numbered_stem(name, '1', 'a').empty() ||
+         !numbered_stem(name, '2', 'b').empty();
+}
+
+bool is_possible(const std::string& name) { return !is_id_name(name); }
+
+std::string label_column(const TaskTable& table, const Columns& text) {
+  const char* const option = "--label COLUMN";
+  Columns columns = with_name(table.columns(), is_possible);
+  std::erase_if(columns,
+                [&](const std::string& column) { return std::ranges::find(text, column) != text.end(); });
+  const Columns named = with_name(columns, is_label_name);
+  if (named.size() == 1) return named[0];
+  if (named.size() > 1) table.ask(fmt::format("{} may all be the label", in_quotes(named)), option);
+  Columns classes, scores;
+  for (const std::string& column : columns) {
+    if (is_text_or_numbered(plain_name(column))) continue;
+    const Contents contents = table.contents_if_any(column);
+    if (contents.is_class()) classes.push_back(column);
+    if (contents.is_score()) scores.push_back(column);
+  }
+  Columns possible = classes;
+  possible.insert(possible.end(), scores.begin(), scores.end());
+  if (possible.size() == 1) return possible[0];
+  table.ask(possible.empty() ? "no column looks like a label"
+                             : fmt::format("{} may all be the label", in_quotes(possible)),
+            option);
+}
+
+Columns text_columns(const TaskTable& table, const std::string& label) {
+  const char* const option = "--text COLUMN, or --text FIRST,SECOND for pairs of texts";
+  Columns columns = with_name(table.columns(), is_possible);
+  std::erase(columns, label);
+  const Columns named = with_name(columns, is_text_or_numbered);
+  if (named.size() == 1 && is_text_name(plain_name(named[0]))) return named;
+  if (named.size() == 2 && is_pair_of_texts(plain_name(named[0]), plain_name(named[1]))) return named;
+  if (named.size() == 2 && is_pair_of_texts(plain_name(named[1]), plain_name(named[0])))
+    return {named[1], named[0]};
+  if (named.size() > 1) table.ask(fmt::format("{} may all be the text", in_quotes(named)), option);
+  Columns texts;
+  for (const std::string& column : columns)
+    if (table.contents_if_any(column).is_free_text()) texts.push_back(column);
+  if (texts.size() == 1) return texts;
+  table.ask(texts.empty() ? "no column looks like free text"
+                          : fmt::format("{} may all be the text", in_quotes(texts)),
+            option);
+}
+
+TaskKind kind_of_labels(const TaskTable& table, const std::string& label, const Contents& contents) {
+  constexpr std::int64_t few = 20;
+  const std::string name = plain_name(label);
+  if (!contents.all_numbers()) return TaskKind::classification;
+  if (contents.fractions > 0) return TaskKind::regression;
+  if (std::ssize(contents.values) <= few) return TaskKind::classification;
+  if (is_score_name(name)) return TaskKind::regression;
+  if (is_label_name(name)) return TaskKind::classification;
+  table.ask(fmt::format("column '{}' has {} different whole numbers, which may be classes or scores", label,
+                        std::ssize(contents.values) > most_labels ? fmt::format("more than {}", most_labels)
+                                                                  : std::to_string(contents.values.size())),
+            "--set task.kind=classification or --set task.kind=regression");
+}
+
+}  // namespace
+
+TaskColumns find_task_columns(const std::filesystem::path& file, TableFormat format, bool header,
+                              const TaskColumns& given) {
+  const TaskTable table(file, format, header);
+  for (const std::string& column : given.text) table.require(column, "--text");
+  if (!given.label.empty()) table.require(given.label, "--label");
+  TaskColumns found = given;
+  if (found.label.empty()) found.label = label_column(table, found.text);
+  if (found.text.empty()) found.text = text_columns(table, found.label);
+  const Contents labels = table.contents(found.label);
+  if (labels.lists > 0)
+    throw UsageError(
+        fmt::format("{}: column '{}' has lists in {} rows, but an example has one label here; give "
+                    "a column with one label, or one of the labels as true or false",
+                    file.string(), found.label, labels.lists));
+  found.rows = labels.rows;
+  found.labels = std::ssize(labels.values);
+  if (!found.kind) found.kind = kind_of_labels(table, found.label, labels);
+  return found;
+}
+
+}  // namespace comera::data

@@ -1,0 +1,161 @@
+#include "data/tasks/task_columns.h"
+
+#include <gmock/gmock.h>
+
+#include "data/tables/examples.h"
+#include "tests/data/corpus/small_corpus.h"
+#include "tests/support/temporary_folder.h"
+
+namespace comera::data {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class TaskColumnsTest : public testing::Test {
+ protected:
+  TaskColumns find(const std::string& name, const std::string& content, const TaskColumns& given = {}) {
+    return find_task_columns(folder_.write(name, content), TableFormat::automatic, true, given);
+  }
+  std::string refusal(const std::string& name, const std::string& content, const TaskColumns& given = {}) {
+    return test::error_of([&] { find(name, content, given); });
+  }
+  // A header and rows of it, in which %d is the number of the row.
+  static std::string table(const std::string& header, const std::vector<std::string>& rows, int times = 10) {
+    std::string text = header + "\n";
+    for (int i = 0; i < times; ++i)
+      for (const std::string& row : rows) {
+        std::string line = row;
+        for (auto at = line.find("%d"); at != line.npos; at = line.find("%d"))
+          line.replace(at, 2, std::to_string(text.size()));
+        text += line + "\n";
+      }
+    return text;
+  }
+
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(TaskColumnsTest, AreFoundByTheirNames) {
+  struct Case {
+    std::string header, row_a, row_b;
+    std::vector<std::string> text;
+    std::string label;
+    TaskKind kind = TaskKind::classification;
+  };
+  const std::vector<Case> cases = {
+      {"sentence\tlabel", "it is good\t1", "it is bad\t0", {"sentence"}, "label"},
+      {"index\tsentence1\tsentence2\tlabel",
+       "1\ta b\tc\tyes",
+       "2\ta\tc d\tno",
+       {"sentence1", "sentence2"},
+       "label"},
+      {"label\thypothesis\tpremise", "a\tx\ty", "b\tx\ty", {"premise", "hypothesis"}, "label"},
+      {"Quality\t#1 ID\t#2 ID\t#1 String\t#2 String",
+       "1\t7\t8\tx\ty",
+       "0\t7\t8\tx\ty",
+       {"#1 String", "#2 String"},
+       "Quality"},
+      {"id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate",
+       "1\t2\t3\tx\ty\t0",
+       "1\t2\t3\tx\ty\t1",
+       {"question1", "question2"},
+       "is_duplicate"},
+      {"title\tbody\tstars", "x\ty\t5", "x\ty\t1", {"title", "body"}, "stars"},
+      {"text_b\ttext_a\tscore",
+       "x\ty\t5.0",
+       "x\ty\t1.5",
+       {"text_a", "text_b"},
+       "score",
+       TaskKind::regression},
+      {"ID\tReview\tSentiment", "1\tx\tpos", "2\ty\tneg", {"Review"}, "Sentiment"},
+  };
+  for (const Case& c : cases) {
+    const TaskColumns found = find("t.tsv", c.header + "\n" + c.row_a + "\n" + c.row_b + "\n");
+    EXPECT_EQ(found.text, c.text) << c.header;
+    EXPECT_EQ(found.label, c.label) << c.header;
+    EXPECT_EQ(found.kind, c.kind) << c.header;
+    EXPECT_EQ(found.rows, 2) << c.header;
+    EXPECT_EQ(found.labels, 2) << c.header;
+  }
+}
+
+TEST_F(TaskColumnsTest, AreFoundByTheirContents) {
+  const TaskColumns found =
+      find("t.csv",
+           table("number,what they wrote,verdict,place",
+                 {"%d,it was %d times as good,fine,town %d of five", "%d,no more than %d of it,poor,%d"}));
+  EXPECT_THAT(found.text, ElementsAre("what they wrote"));
+  EXPECT_EQ(found.label, "verdict");
+  const TaskColumns scored =
+      find("s.csv", table("who,wrote,gave", {"a%d,one of the %d words,1.5", "b%d,or %d of more,2"}));
+  EXPECT_THAT(scored.text, ElementsAre("wrote"));
+  EXPECT_EQ(scored.label, "gave");
+  EXPECT_EQ(scored.kind, TaskKind::regression);
+}
+
+TEST_F(TaskColumnsTest, OfJsonMayBeAnything) {
+  const TaskColumns found = find("t.jsonl",
+                                 "{\"meta\": {\"a\": 1}, \"text\": \"x\", \"label\": true}\n"
+                                 "{\"meta\": [1], \"text\": \"y\", \"label\": false}\n");
+  EXPECT_THAT(found.text, ElementsAre("text"));
+  EXPECT_EQ(found.labels, 2);
+  EXPECT_THAT(refusal("l.jsonl", "{\"text\": \"x\", \"labels\": [\"a\", \"b\"]}\n"),
+              HasSubstr("column 'labels' has lists in 1 rows"));
+}
+
+TEST_F(TaskColumnsTest, ThatAreNotPlainAreAskedFor) {
+  EXPECT_THAT(refusal("t.tsv", "text\tlabel\tscore\nx\ta\t1\n"),
+              AllOf(HasSubstr("'label', 'score' may all be the label"),
+                    HasSubstr("columns text, label, score"), HasSubstr("give --label COLUMN")));
+  EXPECT_THAT(refusal("t.tsv", "text\tcomment\tlabel\nx\ty\ta\n"),
+              AllOf(HasSubstr("'text', 'comment' may all be the text"), HasSubstr("--text FIRST,SECOND")));
+  EXPECT_THAT(refusal("t.tsv", "text\tother\nx\ty\n"), HasSubstr("no column looks like a label"));
+  EXPECT_THAT(refusal("t.tsv", "word\tlabel\nx\ta\n"), HasSubstr("no column looks like free text"));
+  // Its header is its first row.
+  EXPECT_THAT(refusal("t.tsv", table("gj04\t1\t\tthey like it", {"gj04\t1\t\ta %d", "gj%d\t0\t*\tthe %d"})),
+              HasSubstr("(and --set task.header=false if its first line is no header)"));
+  std::string amounts = "text\tvotes\n";
+  for (int i = 0; i < 30; ++i) amounts += fmt::format("x\t{}\n", i);
+  EXPECT_THAT(refusal("t.tsv", amounts, {.label = "votes"}),
+              AllOf(HasSubstr("30 different whole numbers"), HasSubstr("--set task.kind=regression")));
+  EXPECT_EQ(find("t.tsv", amounts, {.label = "votes", .kind = TaskKind::regression}).rows, 30);
+}
+
+TEST_F(TaskColumnsTest, ThatAreGivenMustBeThere) {
+  EXPECT_EQ(find("t.tsv", "a\tb\tc\nx\ty\tz\n", {.text = {"c"}, .label = "a"}).label, "a");
+  EXPECT_THAT(refusal("t.tsv", "a\tb\nx\ty\n", {.text = {"c"}, .label = "a"}),
+              HasSubstr("has no such column; it has a, b"));
+  EXPECT_THAT(refusal("t.tsv", "a\tb\nx\ty\n", {.text = {"a"}, .label = "c"}), HasSubstr("--label c"));
+}
+
+// By their texts: equal texts are on one side, in any order, and each row is on one.
+TEST(HeldOut, RowsAreChosenByTheirTexts) {
+  const test::TemporaryFolder folder;
+  const Tokenizer tokenizer = small_tokenizer();
+  std::string rows, reversed;
+  for (int i = 0; i < 200; ++i) {
+    const std::string row = fmt::format("a {}\tb\t{}\n", i % 100, i < 100 ? "no" : "yes");
+    rows += row, reversed = row + reversed;
+  }
+  Task task{.name = "t", .text = {"a", "b"}, .label = "y", .labels = {"no", "yes"}, .held_out = 0.3};
+  const auto part_of = [&](const std::string& text, TaskPart part) {
+    const auto file = folder.write("t.tsv", "a\tb\ty\n" + text);
+    const Examples examples = Examples::read(task, {{"t", file, part}}, tokenizer, true, 50);
+    std::multiset<std::string> texts;
+    for (std::int64_t i = 0; i < examples.count(); ++i) texts.insert(tokenizer.decode(examples.text(i, 0)));
+    return texts;
+  };
+  const auto training = part_of(rows, TaskPart::training), held_out = part_of(rows, TaskPart::held_out);
+  EXPECT_EQ(training.size() + held_out.size(), 200);
+  EXPECT_NEAR(static_cast<double>(held_out.size()), 60, 30);
+  for (const std::string& text : held_out) {
+    EXPECT_EQ(held_out.count(text), 2) << text;
+    EXPECT_EQ(training.count(text), 0) << text;
+  }
+  EXPECT_EQ(part_of(reversed, TaskPart::held_out), held_out);
+}
+
+}  // namespace
+}  // namespace comera::data

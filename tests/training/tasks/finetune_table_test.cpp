@@ -1,0 +1,232 @@
+// `comera finetune --from MODEL --input TABLE`: one's own table without a recipe.
+#include <gmock/gmock.h>
+
+#include "tests/training/finetune_fixture.h"
+
+namespace comera::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+class FinetuneTable : public Finetune {
+ protected:
+  FinetuneTable() {
+    TrainingRun pretraining(recipe("pre", {"phase.0.warmup_steps=0", "phase.0.steps=2", "phase.1.steps=2"}),
+                            {.output = silent()});
+    pretraining.run();
+  }
+
+  // 60 rows with these columns; %a and %b are words, %y is 0 or 1, %n a number with a decimal, %i the row.
+  std::string table(const std::string& name, const std::string& header, const std::string& row) const {
+    const std::vector<std::string> words = {"count", "total", "value", "index"};
+    std::ofstream stream(folder() / name);
+    stream << header << "\n";
+    for (int i = 0; i < 60; ++i) {
+      std::string line = row;
+      const auto put = [&](const char* mark, const std::string& value) {
+        for (auto at = line.find(mark); at != line.npos; at = line.find(mark)) line.replace(at, 2, value);
+      };
+      put("%a", words[i % 4] + " " + words[i / 4 % 4] + " of " + std::to_string(i));
+      put("%b", words[i / 16 % 4]);
+      put("%y", std::to_string(i % 2));
+      put("%n", fmt::format("{:.1f}", i % 7 * 0.5));
+      put("%i", std::to_string(i));
+      stream << line << "\n";
+    }
+    return (folder() / name).string();
+  }
+  ProgramResult tune(const std::string& input, std::vector<std::string> more = {}) const {
+    std::vector<std::string> all = {"finetune",         "--from", (folder() / "pre").string(),
+                                    "--input",          input,    "--set",
+                                    "phase.0.epochs=1", "--set",  "phase.0.tokens_per_micro_batch=256"};
+    all.insert(all.end(), more.begin(), more.end());
+    return run_program(all);
+  }
+  std::string at(const std::string& run) const { return (folder() / run).string(); }
+  Recipe tuned(const std::string& run) const { return load_recipe(folder() / run / "recipe.toml"); }
+};
+
+TEST_F(FinetuneTable, NeedsNoMoreThanTheModelAndTheTable) {
+  const std::string input = table("one.tsv", "id\treview\tsentiment", "%i\t%a\t%y");
+  const ProgramResult result = tune(input, {"--output", at("one"), "--set", "run.evaluation_epochs=0"});
+  ASSERT_EQ(result.code, 0) << result.output;
+  EXPECT_THAT(result.output,
+              AllOf(HasSubstr("one.tsv, 60 rows"), HasSubstr("text             review"),
+                    HasSubstr("label            sentiment, 2 classes"),
+                    HasSubstr("20 % of the rows, held out"), HasSubstr("best             accuracy")));
+  const Recipe recipe = tuned("one");
+  EXPECT_EQ(recipe.model.pairs, PairEncoding::joint);
+  EXPECT_EQ(recipe.model.pooling, Pooling::mean);
+  EXPECT_EQ(recipe.phases[0].length, 32) << "the model has no more positions";
+  // The held-out rows are those that the run evaluated.
+  const auto scores = last_line(folder() / "one/metrics.jsonl", "validation")["validation"]["held-out"];
+  const ProgramResult again = run_program({"eval", at("one"), "--json"});
+  ASSERT_EQ(again.code, 0) << again.output;
+  EXPECT_NEAR(
+      nlohmann::json::parse(again.output.substr(again.output.find('{')))["held-out"]["loss"].get<double>(),
+      scores["loss"].get<double>(), 1e-6);
+  const ProgramResult whole = run_program({"eval", at("one"), "--json", "--input", input});
+  EXPECT_EQ(nlohmann::json::parse(whole.output.substr(whole.output.find('{')))["one"]["examples"], 60);
+}
+
+TEST_F(FinetuneTable, TakesPairsScoresAndAFileToEvaluateOn) {
+  const std::string pairs = table("p.csv", "question,answer,label", "%a,%b,%y");
+  ASSERT_EQ(tune(pairs, {"--output", at("p"), "--validation", pairs}).code, 0);
+  EXPECT_EQ(tuned("p").model.pairs, PairEncoding::separate);
+  EXPECT_EQ(tuned("p").task.text, (std::vector<std::string>{"question", "answer"}));
+  EXPECT_EQ(tuned("p").task.held_out, 0);
+  const std::string scores = table("s.jsonl", "", R"({"id": %i, "text": "%a", "other": "%b", "stars": %n})");
+  const ProgramResult scored = tune(scores, {"--output", at("s")});
+  ASSERT_EQ(scored.code, 0) << scored.output;
+  EXPECT_THAT(scored.output,
+              AllOf(HasSubstr("label            stars, a score"), HasSubstr("best             spearman")));
+}
+
+TEST_F(FinetuneTable, AsksWhereTheTableIsNotPlain) {
+  const std::string input = table("t.tsv", "text\tcomment\tlabel\tscore", "%a\t%a\t%y\t%n");
+  expect(tune(input, {"--output", at("t")}), 2,
+         {"'label', 'score' may all be the label", "give --label COLUMN"});
+  expect(tune(input, {"--output", at("t"), "--label", "label"}), 2,
+         {"'text', 'comment' may all be the text"});
+  EXPECT_FALSE(fs::exists(folder() / "t"));
+  EXPECT_EQ(tune(input, {"--output", at("t"), "--label", "score", "--text", "comment"}).code, 0);
+  EXPECT_EQ(tuned("t").task.kind, data::TaskKind::regression);
+  expect(tune(input, {"--output", at("u"), "--label", "gone"}), 2,
+         {"--label gone", "text, comment, label, score"});
+  expect(tune(input, {"--output", at("u"), "--text", "text,comment,score", "--label", "label"}), 2,
+         {"3 columns"});
+  expect(tune(at("none.tsv"), {"--output", at("u")}), 2, {"none.tsv: no such file"});
+  expect(tune(input), 2, {"--output DIR"});
+  expect(run_program({"finetune", "--output", at("u")}), 2, {"--from MODEL"});
+  expect(run_program({"finetune", "--from", at("pre"), "--output", at("u")}), 2, {"--input FILE"});
+}
+
+// A run that goes on keeps what it had found, and refuses another table.
+TEST_F(FinetuneTable, GoesOnBitExactly) {
+  const std::string input = table("one.tsv", "review\tsentiment", "%a\t%y"),
+                    other = table("two.tsv", "review\tsentiment", "%a\t%y");
+  ASSERT_EQ(tune(input, {"--output", at("whole")}).code, 0);
+  ASSERT_EQ(tune(input, {"--output", at("cut"), "--stop-after", "1"}).code, 0);
+  expect(tune(other, {"--output", at("cut"), "--resume", "auto"}), 2, {"was not started with --input"});
+  const ProgramResult rest = tune(input, {"--output", at("cut"), "--resume", "auto"});
+  ASSERT_EQ(rest.code, 0) << rest.output;
+  EXPECT_THAT(rest.output, Not(HasSubstr("rows, held out"))) << "its own recipe says what to do";
+  const fs::path last = "checkpoints/step-00000002.h5";
+  expect_equal_checkpoints(folder() / "whole" / last, folder() / "cut" / last);
+}
+
+// Rows are told apart by their ids, without being asked; other columns by --keep.
+TEST_F(FinetuneTable, PredictionsKeepTheIdsOfTheRows) {
+  const std::string input = table("t.tsv", "idx\tsentence\tlabel\tplace", "r%i\t%a\t%y\tat %b"),
+                    output = at("p.tsv"), objects = at("p.jsonl");
+  ASSERT_EQ(tune(input, {"--output", at("run")}).code, 0);
+  const auto predict = [&](const std::string& from, const std::string& to,
+                           std::vector<std::string> more = {}) {
+    std::vector<std::string> all = {"predict", at("run"), "--input", from, "--output", to, "--overwrite"};
+    all.insert(all.end(), more.begin(), more.end());
+    return run_program(all);
+  };
+  const auto beginning_of = [](const std::string& file) {
+    std::ifstream stream(file);
+    std::string header, row;
+    std::getline(stream, header), std::getline(stream, row);
+    return header + "\n" + row;
+  };
+  const ProgramResult usual = predict(input, output);
+  ASSERT_EQ(usual.code, 0) << usual.output;
+  EXPECT_THAT(usual.output, HasSubstr("column 'idx' is in the output too"));
+  EXPECT_THAT(beginning_of(output), testing::StartsWith("line\tidx\tlabel\t0\t1\n2\tr0\t"));
+  ASSERT_EQ(predict(input, output, {"--keep", "place,idx"}).code, 0);
+  EXPECT_THAT(beginning_of(output), testing::StartsWith("line\tplace\tidx\tlabel\t0\t1\n2\tat count\tr0\t"));
+  expect(predict(input, output, {"--keep", "gone"}), 2,
+         {"no column 'gone' to keep", "idx, sentence, label, place"});
+  expect(predict(input, output, {"--keep", "label"}), 2, {"have a column of that name"});
+  // In JSON they are what they were, objects left out.
+  const std::string json = at("in.jsonl");
+  std::ofstream(json) << R"({"id": 7, "index": {"a": 1}, "sentence": "count"}
+{"id": null, "sentence": "total"}
+)";
+  ASSERT_EQ(predict(json, objects).code, 0);
+  std::ifstream stream(objects);
+  std::string first, second;
+  std::getline(stream, first), std::getline(stream, second);
+  EXPECT_EQ(nlohmann::json::parse(first)["id"], 7);
+  EXPECT_TRUE(nlohmann::json::parse(first)["index"].is_null());
+  EXPECT_TRUE(nlohmann::json::parse(second)["id"].is_null());
+}
+
+TEST_F(FinetuneTable, IsForGlueTasksAndOtherRecipesToo) {
+  fs::create_directories(folder() / "SST-2");
+  fs::rename(table("t.tsv", "sentence\tlabel", "%a\t%y"), folder() / "SST-2/train.tsv");
+  fs::copy(folder() / "SST-2/train.tsv", folder() / "SST-2/dev.tsv");
+  for (const char* recipe : {"glue", "function_pairs", "table"}) {
+    const ProgramResult result =
+        run_program({"finetune", recipe, "--from", at("pre"), "--output", at(recipe), "--set",
+                     "task.name=sst2", "--set", "task.folder=" + at("SST-2"), "--set", "phase.0.length=32",
+                     "--set", "phase.0.epochs=1", "--set", "task.text=[]", "--set", "task.label=\"\""});
+    EXPECT_EQ(result.code, 0) << recipe << result.output;
+  }
+  const std::string input = (folder() / "SST-2/train.tsv").string();
+  const ProgramResult glue =
+      run_program({"finetune", "glue", "--from", at("pre"), "--output", at("g"), "--input", input, "--set",
+                   "phase.0.length=32", "--set", "phase.0.epochs=1"});
+  EXPECT_EQ(glue.code, 0) << glue.output;
+  expect(run_program({"finetune", "glue", "--from", at("pre"), "--output", at("h"), "--input", input, "--set",
+                      "phase.0.length=32", "--set", "task.train=x"}),
+         2, {"--set task.train: --input names the table"});
+}
+
+// One run for each seed, as they are without --seeds, and their mean and deviation.
+TEST_F(FinetuneTable, ComparesSeeds) {
+  const std::string input = table("t.tsv", "sentence\tlabel", "%a\t%y");
+  const auto seeds = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--output", at("seeds")});
+    return tune(input, more);
+  };
+  const ProgramResult cut = seeds({"--seeds", "2", "--stop-after", "1"});
+  ASSERT_EQ(cut.code, 0) << cut.output;
+  EXPECT_THAT(cut.output, HasSubstr("stopped; repeat the command to continue"));
+  const ProgramResult result = seeds({"--seeds", "2"});
+  ASSERT_EQ(result.code, 0) << result.output;
+  EXPECT_THAT(result.output, AllOf(HasSubstr("held-out, seed"), HasSubstr("mean ± deviation")));
+  ASSERT_EQ(tune(input, {"--output", at("one"), "--set", "run.seed=2"}).code, 0);
+  expect_equal_checkpoints(folder() / "one/best.h5", folder() / "seeds/seed-2/best.h5");
+
+  std::ifstream stream(folder() / "seeds/seeds.json");
+  const auto json = nlohmann::json::parse(stream);
+  const auto accuracy = json["scores"][0];
+  ASSERT_EQ(accuracy["metric"], "accuracy");
+  const auto values = accuracy["values"].get<std::vector<double>>();
+  ASSERT_EQ(values.size(), 2);
+  EXPECT_NEAR(accuracy["mean"].get<double>(), (values[0] + values[1]) / 2, 1e-12);
+  EXPECT_NEAR(accuracy["deviation"].get<double>(), std::abs(values[0] - values[1]) / std::sqrt(2), 1e-12);
+  // Finished runs stay, and are not mixed with others.
+  const auto made = fs::last_write_time(folder() / "seeds/seed-1/best.h5");
+  const ProgramResult again = seeds({"--seeds", "1,2"});
+  EXPECT_THAT(again.output, HasSubstr("mean ± deviation"));
+  EXPECT_EQ(fs::last_write_time(folder() / "seeds/seed-1/best.h5"), made);
+  expect(seeds({"--seeds", "2", "--set", "phase.0.learning_rate=1e-5"}), 2,
+         {"result of other settings", "learning_rate"});
+  expect(seeds({"--seeds", "2,2"}), 2, {"different seeds"});
+  expect(seeds({"--seeds", "2", "--set", "run.seed=4"}), 2, {"run.seed"});
+  expect(tune(input, {"--output", at("one"), "--seeds", "2"}), 2, {"is a run's folder"});
+}
+
+// Neither writes anything.
+TEST_F(FinetuneTable, ShowsItsCostAndFindsRates) {
+  const std::string input = table("t.tsv", "sentence\tlabel", "%a\t%y");
+  const ProgramResult plan = tune(input, {"--output", at("run"), "--dry-run"});
+  ASSERT_EQ(plan.code, 0) << plan.output;
+  EXPECT_THAT(plan.output, AllOf(HasSubstr("t.tsv, 60 rows"), HasSubstr("passes           task 1"),
+                                 HasSubstr("nothing was written")));
+  const ProgramResult rates = tune(input, {"--output", at("run"), "--find-rate", "--trial-steps", "5"});
+  ASSERT_EQ(rates.code, 0) << rates.output;
+  EXPECT_THAT(rates.output, HasSubstr("loss over the last fifth of 5 steps"));
+  EXPECT_FALSE(fs::exists(folder() / "run"));
+}
+
+}  // namespace
+}  // namespace comera::test

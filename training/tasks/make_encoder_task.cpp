@@ -1,0 +1,37 @@
+#include "training/tasks/make_encoder_task.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "training/run/phase.h"
+#include "training/tasks/masked_language_task.h"
+#include "training/tasks/sequence_task.h"
+
+namespace comera {
+
+std::unique_ptr<EncoderTask> make_encoder_task(const Recipe& recipe, bool finetune,
+                                               const data::Tokenizer& tokenizer, const EncoderConfig& config,
+                                               const std::function<void(const std::string&)>& log) {
+  if (!finetune) {
+    require_pretraining_keys(recipe);
+    require_masked_language_head(config);
+    auto task = std::make_unique<MaskedLanguageTask>(recipe.data, tokenizer, config);
+    task->require_masks_to_draw(recipe.phases);
+    return task;
+  }
+  require_training_keys(recipe);
+  refuse_mask_probability(recipe.phases, "is for pretraining; a task masks no tokens");
+  if (recipe.run.evaluation_batches > 0)
+    throw UsageError(
+        fmt::format("run.evaluation_batches = {} is for pretraining; fine-tuning scores validation files "
+                    "completely: remove it",
+                    recipe.run.evaluation_batches));
+  std::int64_t length = 0;
+  for (const PhaseSection& phase : recipe.phases) length = std::max(length, phase.length);
+  auto task = std::make_unique<SequenceTask>(recipe.task, tokenizer, config, length);
+  for (const std::string& line : task->reports()) log(line);
+  return task;
+}
+
+}  // namespace comera

@@ -1,0 +1,244 @@
+#include "training/tasks/seed_results.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "data/batching/batch.h"
+#include "kernels/core/grouped.h"
+#include "recipes/changes.h"
+#include "reports/text/text_table.h"
+#include "storage/durable_file.h"
+#include "storage/folder.h"
+#include "storage/json_file.h"
+#include "storage/seal.h"
+#include "storage/small_file.h"
+#include "training/inference/inference_engine.h"
+#include "training/inference/trained_model.h"
+#include "training/tasks/sequence_task.h"
+
+namespace comera {
+
+namespace {
+
+constexpr std::int64_t largest_seed_result = 4 << 20;
+
+// Keys that do not affect results.
+bool is_of_place(const std::string& key) {
+  for (const char* name :
+       {"run.output", "run.device", "run.threads", "run.initial_checkpoint", "run.graphs", "run.log_interval",
+        "run.tensorboard", "run.checkpoint_minutes", "run.keep_checkpoints", "run.use_older_checkpoint",
+        "data.tokenizer", "task.folder", "distributed."})
+    if (key.starts_with(name)) return true;
+  return false;
+}
+
+const std::vector<data::TaskMetric>& kept_metrics(data::TaskKind kind) {
+  using enum data::TaskMetric;
+  static const std::vector<data::TaskMetric> of_classes = {accuracy, f1, matthews},
+                                             of_scores = {pearson, spearman};
+  return kind == data::TaskKind::regression ? of_scores : of_classes;
+}
+
+std::vector<double> values_of(const std::vector<SeedResult>& results, std::size_t set,
+                              data::TaskMetric metric) {
+  std::vector<double> values;
+  for (const SeedResult& result : results) values.push_back(result.sets[set].value(metric));
+  return values;
+}
+
+std::string percent(double value) { return fmt::format("{:.2f}", 100 * value); }
+
+double& value_in(data::TaskScores& scores, data::TaskMetric metric) {
+  switch (metric) {
+    case data::TaskMetric::accuracy:
+      return scores.accuracy;
+    case data::TaskMetric::f1:
+      return scores.f1;
+    case data::TaskMetric::matthews:
+      return scores.matthews;
+    case data::TaskMetric::pearson:
+      return scores.pearson;
+    case data::TaskMetric::spearman:
+      return scores.spearman;
+  }
+  throw Error("a score without a place");
+}
+
+}  // namespace
+
+std::string fingerprint_of_files(const std::vector<std::filesystem::path>& files) {
+  std::vector<std::string> contents;
+  for (const std::filesystem::path& path : files) {
+    const storage::FileDescriptor file = storage::FileDescriptor::open_to_read(path);
+    contents.push_back(fmt::format("{} {:08x}", file.size(), storage::checksum(file, 0, file.size())));
+  }
+  return fmt::format("{}", fmt::join(contents, ", "));
+}
+
+std::string fingerprint_of_task(const Recipe& recipe) {
+  const data::Task task = task_of(recipe.task);
+  std::vector<std::filesystem::path> files;
+  for (const auto* sets : {&task.train, &task.validation})
+    for (const data::Task::Set& set : *sets) files.push_back(set.file);
+  return fingerprint_of_files(files);
+}
+
+void require_settings(const std::filesystem::path& run, const Recipe& before, const std::string& data_before,
+                      const Recipe& recipe, const std::string& data) {
+  if (!data_before.empty() && data_before != data)
+    throw UsageError(fmt::format(
+        "{}: is the result of other data than {} holds now; give the same files, or another --output",
+        run.string(),
+        recipe.task.folder.empty() ? fmt::format("{}", fmt::join(recipe.task.train, ", "))
+                                   : recipe.task.folder));
+  for (const RecipeChange& change : recipe_changes(before, recipe))
+    if (!is_of_place(change.key))
+      throw UsageError(
+          fmt::format("{}: is the result of other settings: {}; give the same ones, or another "
+                      "--output",
+                      run.string(), to_string(change)));
+}
+
+void keep_origin(const std::filesystem::path& folder, const std::filesystem::path& from, bool scratch) {
+  const std::filesystem::path file = folder / "from.json";
+  Json now = Json::object();
+  std::string name = "random weights";
+  if (!from.empty()) {
+    const std::filesystem::path checkpoint = find_trained_model(from).checkpoint;
+    const storage::FileDescriptor model = storage::FileDescriptor::open_to_read(checkpoint);
+    now = {{"bytes", model.size()}, {"crc32", storage::checksum(model, 0, model.size())}};
+    name = checkpoint.string();
+  }
+  if (scratch) now["scratch"] = true;
+  if (!storage::exists(file)) {
+    storage::write_file_durably(file, json_text(now) + "\n");
+    return;
+  }
+  const auto begun = storage::parse_json(storage::read_small_file(file, 1 << 20, "a note about a model"),
+                                         file.string() + ":");
+  if (begun != nlohmann::json(now))
+    throw UsageError(
+        fmt::format("{}: its runs started from another model than {}, or with --scratch unlike this call; "
+                    "choose another --output",
+                    folder.string(), name));
+}
+
+std::vector<data::TaskScores> score_model(const std::filesystem::path& checkpoint, const Recipe& recipe) {
+  const LoadedModel loaded(checkpoint, {}, {}, recipe.run.device);
+  const data::Task task = task_of(recipe.task);
+  const EncoderConfig& config = loaded.model.config();
+  std::int64_t length = 0;
+  for (const PhaseSection& phase : recipe.phases) length = std::max(length, phase.length);
+  const MicroBatchCapacity capacity =
+      data::capacity_for(std::max<std::int64_t>(4096, length), length, 0, config.vocabulary);
+  InferenceEngine engine(loaded.model, InferenceEngine::Output::predictions, loaded.processor);
+  std::vector<data::TaskScores> scores;
+  for (const data::Task::Set& set : task.validation) {
+    const auto examples = data::Examples::read(task, {set}, loaded.tokenizer, true, length);
+    scores.push_back(*score(engine, task, examples, set.name, capacity, config));
+  }
+  return scores;
+}
+
+MeanAndDeviation mean_and_deviation(const std::vector<double>& values) {
+  const auto count = static_cast<double>(values.size());
+  MeanAndDeviation of{.mean = std::accumulate(values.begin(), values.end(), 0.0) / count};
+  if (values.size() < 2) return of;
+  double squares = 0;
+  for (const double value : values) squares += (value - of.mean) * (value - of.mean);
+  of.deviation = std::sqrt(squares / (count - 1));
+  return of;
+}
+
+void write_seed_result(const std::filesystem::path& run, const SeedResult& result) {
+  Json sets = Json::array();
+  for (const data::TaskScores& scores : result.sets) {
+    Json entry = {{"set", scores.set}, {"examples", scores.examples}};
+    for (const data::TaskMetric metric : kept_metrics(scores.kind))
+      entry[std::string(data::name_of(metric))] = scores.value(metric);
+    sets.push_back(entry);
+  }
+  const Json json = {{"seed", result.seed},   {"sets", sets},        {"best_step", result.best_step},
+                     {"steps", result.steps}, {"data", result.data}, {"recipe", to_toml(result.recipe)}};
+  storage::write_file_durably(run / "result.json", json_text(json) + "\n");
+}
+
+std::optional<SeedResult> read_seed_result(const std::filesystem::path& run) {
+  const std::filesystem::path file = run / "result.json";
+  if (!storage::exists(file)) return std::nullopt;
+  SeedResult result;
+  try {
+    const Json json =
+        Json::parse(storage::read_small_file(file, largest_seed_result, "a result, a JSON file"));
+    result.seed = json.at("seed").get<std::int64_t>();
+    result.best_step = json.at("best_step").get<std::int64_t>();
+    result.steps = json.at("steps").get<std::int64_t>();
+    result.data = json.at("data").get<std::string>();
+    result.recipe = parse_stored_recipe(json.at("recipe").get<std::string>(), file.string());
+    for (const Json& entry : json.at("sets")) {
+      data::TaskScores& scores = result.sets.emplace_back();
+      scores.kind = result.recipe.task.kind;
+      scores.set = entry.at("set").get<std::string>();
+      scores.examples = entry.at("examples").get<std::int64_t>();
+      for (const data::TaskMetric metric : kept_metrics(scores.kind))
+        value_in(scores, metric) = entry.at(std::string(data::name_of(metric))).get<double>();
+    }
+  } catch (const nlohmann::json::exception&) {
+    throw Error(fmt::format("{}: is damaged; remove it to have the run scored again", file.string()));
+  }
+  COMERA_CHECK(!result.sets.empty(), "{}: is damaged; remove it to have the run scored again", file.string());
+  return result;
+}
+
+std::string seed_table(const std::vector<SeedResult>& results) {
+  std::string text;
+  for (std::size_t set = 0; set < results.at(0).sets.size(); ++set) {
+    const data::TaskScores& first = results[0].sets[set];
+    const std::vector<data::TaskMetric>& metrics = kept_metrics(first.kind);
+    std::vector<std::string> titles = {fmt::format("{}, seed", first.set)}, means = {"mean ± deviation"};
+    for (const data::TaskMetric metric : metrics)
+      titles.push_back(fmt::format("{}, %", data::name_of(metric)));
+    titles.emplace_back("best step");
+    TextTable table(titles);
+    table.align_right(1);
+    for (const SeedResult& result : results) {
+      std::vector<std::string> row = {std::to_string(result.seed)};
+      for (const data::TaskMetric metric : metrics) row.push_back(percent(result.sets[set].value(metric)));
+      row.push_back(fmt::format("{} of {}", grouped(result.best_step), grouped(result.steps)));
+      table.add(std::move(row));
+    }
+    for (const data::TaskMetric metric : metrics) {
+      const MeanAndDeviation value = mean_and_deviation(values_of(results, set, metric));
+      means.push_back(fmt::format("{} ± {}", percent(value.mean), percent(value.deviation)));
+    }
+    means.emplace_back("");
+    if (results.size() > 1) table.add(std::move(means));
+    text += table.text();
+  }
+  return text;
+}
+
+Json seed_json(const std::vector<SeedResult>& results) {
+  Json json = {{"scores", Json::array()}, {"seeds", Json::array()}};
+  for (std::size_t set = 0; set < results.at(0).sets.size(); ++set)
+    for (const data::TaskMetric metric : kept_metrics(results[0].sets[set].kind)) {
+      const std::vector<double> values = values_of(results, set, metric);
+      const MeanAndDeviation value = mean_and_deviation(values);
+      json["scores"].push_back({{"set", results[0].sets[set].set},
+                                {"metric", data::name_of(metric)},
+                                {"mean", value.mean},
+                                {"deviation", value.deviation},
+                                {"values", values}});
+    }
+  for (const SeedResult& result : results)
+    json["seeds"].push_back(
+        {{"seed", result.seed}, {"best_step", result.best_step}, {"steps", result.steps}});
+  json["recipe"] = to_toml(results[0].recipe);
+  return json;
+}
+
+}  // namespace comera
