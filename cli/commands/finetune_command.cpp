@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "cli/commands/commands.h"
-#include "cli/finetune_seeds.h"
-#include "cli/finetune_task.h"
-#include "cli/rate_finding.h"
 #include "cli/run_training.h"
+#include "cli/training/finetune_seeds.h"
+#include "cli/training/finetune_task.h"
+#include "cli/training/rate_finding.h"
 #include "cli/training_plan.h"
 #include "kernels/core/console.h"
 #include "training/inference/trained_model.h"

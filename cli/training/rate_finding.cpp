@@ -1,4 +1,4 @@
-#include "cli/rate_finding.h"
+#include "cli/training/rate_finding.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "cli/finetune_seeds.h"
+#include "cli/training/finetune_seeds.h"
 
 #include <fmt/format.h>
 

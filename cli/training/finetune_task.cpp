@@ -1,4 +1,4 @@
-#include "cli/finetune_task.h"
+#include "cli/training/finetune_task.h"
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/finetune_task.h"
+#include "cli/training/finetune_task.h"
 
 namespace comera::cli {
 
