@@ -5,6 +5,13 @@ install(TARGETS ${libraries} EXPORT comeraTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 install(TARGETS comera RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+# Apache Arrow's library from a folder goes with the program.
+if(COMERA_ARROW)
+  install(FILES ${arrow_libraries} DESTINATION ${CMAKE_INSTALL_LIBDIR}/comera COMPONENT program)
+  file(RELATIVE_PATH arrow_from_program ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR}/comera)
+  set_target_properties(comera PROPERTIES INSTALL_RPATH "$ORIGIN/${arrow_from_program}")
+  set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${COMERA_ARROW})
+endif()
 foreach(folder kernels batches tensorized model optim distributed storage data checkpoints recipes reports training exchange)
   install(DIRECTORY ${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/comera COMPONENT development
     FILES_MATCHING PATTERN "*.h")

@@ -3,6 +3,7 @@
 #   scripts/setup.sh          compiler, build tools and libraries
 #   scripts/setup.sh --dev    also what .ci/run checks the sources with
 #   scripts/setup.sh --also PACKAGE
+#   scripts/setup.sh --arrow FOLDER   also Apache Arrow's library, from its wheel: cmake -DCOMERA_ARROW=FOLDER/pyarrow
 set -euo pipefail
 
 packages=(
@@ -15,6 +16,8 @@ packages=(
   libopenmpi-dev openmpi-bin                                          # several processes
   libgtest-dev libgmock-dev libbenchmark-dev                          # tests and micro-benchmarks
 )
+
+arrow=""
 
 say() { printf 'setup: %s\n' "$*"; }
 fail() {
@@ -30,8 +33,14 @@ while (($# > 0)); do
       packages+=("$2")
       shift
       ;;
+    --arrow)
+      (($# > 1)) || fail "--arrow needs a folder"
+      arrow=$2
+      packages+=(python3-pip unzip)
+      shift
+      ;;
     -h | --help)
-      sed -n '2,5s/^# \{0,1\}//p' "$0"
+      sed -n '2,6s/^# \{0,1\}//p' "$0"
       exit 0
       ;;
     *) fail "'$1' is not an option; see --help" ;;
@@ -54,12 +63,30 @@ fi
 
 is_installed() { [[ "$(dpkg-query --show --showformat='${db:Status-Abbrev}' "$1" 2> /dev/null)" == ii* ]]; }
 
+# The wheel of pyarrow holds the library with its headers.
+fetch_arrow() {
+  [[ -n $arrow ]] || return 0
+  if [[ -e $arrow/pyarrow/include/arrow/api.h ]]; then
+    say "$arrow/pyarrow is there"
+    return 0
+  fi
+  local wheel
+  wheel=$(mktemp -d)
+  python3 -m pip download --quiet --no-deps --only-binary :all: --dest "$wheel" 'pyarrow>=26,<27' ||
+    fail "the wheel of pyarrow could not be downloaded"
+  mkdir -p "$arrow"
+  unzip -q "$wheel"/pyarrow-*.whl 'pyarrow/include/*' 'pyarrow/libarrow.so.*' 'pyarrow/libparquet.so.*' -d "$arrow"
+  rm -rf "$wheel"
+  say "Apache Arrow's library is in $arrow/pyarrow"
+}
+
 missing=()
 for package in "${packages[@]}"; do
   is_installed "$package" || missing+=("$package")
 done
 if ((${#missing[@]} == 0)); then
   say "all ${#packages[@]} packages are installed"
+  fetch_arrow
   exit 0
 fi
 
@@ -82,4 +109,5 @@ if ! install; then
     fail "apt-get could not install these packages: ${missing[*]}"
   fi
 fi
+fetch_arrow
 say "done"

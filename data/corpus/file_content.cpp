@@ -1,11 +1,14 @@
 #include "data/corpus/file_content.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
+#include "data/tables/columnar_rows.h"
 #include "data/tables/json_members.h"
 #include "data/tables/json_records.h"
 #include "data/tables/json_scanner.h"
@@ -25,10 +28,7 @@ constexpr const char* unpack = "unpack it, or compress it with gzip or zstd";
 constexpr const char* as_rows =
     "write its rows as JSON lines (pandas: to_json(FILE, orient='records', lines=True))";
 
-constexpr std::array formats = {Format{"PAR1"sv, "a Parquet file"},
-                                Format{"ARROW1"sv, "an Arrow file"},
-                                Format{"ORC"sv, "an ORC file"},
-                                Format{"Obj\x01"sv, "an Avro file"},
+constexpr std::array formats = {Format{"ORC"sv, "an ORC file"}, Format{"Obj\x01"sv, "an Avro file"},
                                 Format{"\x89HDF\r\n\x1a\n"sv, "an HDF5 file"},
                                 Format{"SQLite format 3\0"sv, "a database of SQLite"},
                                 Format{"PK\x03\x04"sv, "a ZIP archive or a spreadsheet"}};
@@ -71,6 +71,12 @@ std::string what_is_wrong_with(std::string_view beginning) {
   }
   if (has_carriage_returns_only(beginning))
     return "ends its lines with carriage returns alone; convert them: tr '\\r' '\\n' < FILE > NEW";
+  if (const char* columnar = columnar_format_of(beginning))
+    return fmt::format(
+        "is {} {} file; {}", *columnar == 'A' ? "an" : "a", columnar,
+        reads_columnar_files()
+            ? "give --text COLUMN, which reads a column of its rows"
+            : std::string("this program was built without the library that reads it (docs/guide/installation.md); ") + as_rows);
   if (!has_control_characters(beginning)) return "";
   for (const Format& format : formats)
     if (beginning.starts_with(format.beginning))

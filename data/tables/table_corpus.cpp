@@ -10,7 +10,7 @@ namespace comera::data {
 bool is_table_name(const std::filesystem::path& path) {
   const std::string name = path.filename().string();
   const bool part = name.starts_with("part-") && name.find_first_of("0123456789") == 5;
-  return part || format_of(path) != TableFormat::automatic;
+  return part || is_columnar_name(path) || format_of(path) != TableFormat::automatic;
 }
 
 TableCorpus::TableCorpus(TableCorpusOptions options) : options_(std::move(options)), walk_(options_.inputs) {

@@ -134,7 +134,7 @@ TableReader::TableReader(const std::filesystem::path& path, TableOptions options
       wanted_(options_.columns) {
   wanted_.insert(wanted_.end(), options_.optional.begin(), options_.optional.end());
   read_header();
-  if (format_ != TableFormat::jsonl) find_columns();
+  if (format_ != TableFormat::jsonl || columnar_) find_columns();
 }
 
 // "give --format text" or "set task.format = "text"".
@@ -163,8 +163,23 @@ void TableReader::refuse_hidden_header(std::string_view beginning) const {
   }
 }
 
+// False if the file is none with columns.
+bool TableReader::open_columns(std::string_view beginning) {
+  if (columnar_format_of(beginning) == nullptr) {
+    if (is_columnar_name(path()))
+      throw UnsuitableTable(fmt::format(
+          "{}: is no Parquet or Arrow file, although its name says so; rename it", path().string()));
+    return false;
+  }
+  if (!reads_columnar_files()) return false;  // what_is_wrong_with() says more
+  columnar_ = open_columnar(path());
+  header_ = columnar_->columns();
+  return true;
+}
+
 TableFormat TableReader::find_format() {
   const std::string_view beginning = lines_.ahead();
+  if (open_columns(beginning)) return TableFormat::jsonl;
   if (const std::string wrong = what_is_wrong_with(beginning); !wrong.empty())
     throw UnsuitableTable(fmt::format("{}: {}", path().string(), wrong));
   if (options_.format != TableFormat::automatic) return options_.format;
@@ -189,6 +204,12 @@ TableReader::Record TableReader::skip(const char* reason) {
 
 LineReader::Result TableReader::read_raw() {
   LineReader::Result found = LineReader::Result::end;
+  if (columnar_) {
+    if (!columnar_->next(record_)) return LineReader::Result::end;
+    ++record_line_;
+    record_bytes_ = static_cast<std::int64_t>(record_.size());
+    return LineReader::Result::line;
+  }
   if (format_ == TableFormat::jsonl) {
     found = objects_.next(record_);
     record_line_ = objects_.line();
@@ -237,6 +258,10 @@ void TableReader::split_record(std::vector<std::string>& fields) const {
 }
 
 void TableReader::read_header() {
+  if (columnar_) {
+    if (!wanted_.empty()) columnar_->select(wanted_);
+    return;
+  }
   if (format_ == TableFormat::text) {
     header_ = {"text"};
     return;

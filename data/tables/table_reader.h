@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "data/tables/columnar_rows.h"
 #include "data/tables/json_members.h"
 #include "data/tables/json_records.h"
 #include "data/tables/line_reader.h"
@@ -67,10 +68,10 @@ struct TableCounts {
 // line 9)". Empty if none were.
 std::string describe_skipped(const std::filesystem::path& file, const TableCounts& counts);
 
-// The rows of a TSV, CSV, JSONL or text file, plain or compressed (InputFile), read as a stream. Fields are
-// well-formed UTF-8 without NUL. Blank lines are not rows, except inside a quoted field. JSON numbers and
-// truth values are given as written, lists of texts joined by spaces; null and NaN are absent fields
-// (json_members.h).
+// The rows of a TSV, CSV, JSONL, text, Parquet or Arrow (columnar_rows.h) file, the first four plain or
+// compressed (InputFile), read as a stream. Fields are well-formed UTF-8 without NUL. Blank lines are not
+// rows, except inside a quoted field. JSON numbers and truth values are given as written, lists of texts
+// joined by spaces; null and NaN are absent fields (json_members.h).
 class TableReader {
  public:
   // Error if the file cannot be read; UnsuitableTable if it is not a table of UTF-8 text, is of another
@@ -93,6 +94,7 @@ class TableReader {
  private:
   enum class Record : std::uint8_t { row, skipped, end };
   TableFormat find_format();
+  bool open_columns(std::string_view beginning);
   void refuse_hidden_header(std::string_view beginning) const;
   std::string set_format(const char* format) const;
   LineReader::Result read_raw();  // into record_
@@ -108,6 +110,7 @@ class TableReader {
   TableOptions options_;
   LineReader lines_;
   JsonRecords objects_;
+  std::unique_ptr<ColumnarRows> columnar_;  // of Parquet and Arrow files, whose rows are read as JSON objects
   TableFormat format_;
   std::vector<std::string> wanted_;  // columns, then optional
   std::vector<std::string> header_;
