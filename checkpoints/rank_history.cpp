@@ -23,11 +23,11 @@ struct CoreName {
 
 // Parses "/model/encoder.0.ffn.up.core.2".
 std::optional<CoreName> core_name(std::string_view path) {
-  constexpr std::string_view prefix = "/model/", infix = ".core.";
+  constexpr std::string_view folder = "/model/", infix = ".core.";
   const std::size_t at = path.rfind(infix);
-  if (!path.starts_with(prefix) || at == std::string_view::npos || at <= prefix.size()) return std::nullopt;
+  if (!path.starts_with(folder) || at == std::string_view::npos || at <= folder.size()) return std::nullopt;
   const std::string_view digits = path.substr(at + infix.size());
-  CoreName core{std::string(path.substr(prefix.size(), at - prefix.size()))};
+  CoreName core{std::string(path.substr(folder.size(), at - folder.size()))};
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), core.number);
   if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
   return core;

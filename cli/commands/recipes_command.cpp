@@ -10,10 +10,10 @@
 #include "cli/run_input.h"
 #include "kernels/core/console.h"
 #include "kernels/core/terminal.h"
-#include "model/dlrm/config.h"
 #include "model/model.h"
 #include "recipes/encoder_config.h"
 #include "recipes/files/packaged.h"
+#include "reports/model_report.h"
 #include "storage/durable_file.h"
 #include "storage/small_file.h"
 
