@@ -154,7 +154,7 @@ class ArrowRows final : public ColumnarRows {
   bool next(std::string& object) override {
     while (!batch_ || row_ == batch_->num_rows())
       if (!read_batch()) return false;
-    object = "{";
+    object.assign(1, '{');
     for (std::size_t i = 0; i < fields_.size(); ++i) {
       if (i > 0) object += ", ";
       append_text(object, columns_[static_cast<std::size_t>(fields_[i])]);

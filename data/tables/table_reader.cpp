@@ -173,7 +173,6 @@ bool TableReader::open_columns(std::string_view beginning) {
   }
   if (!reads_columnar_files()) return false;  // what_is_wrong_with() says more
   columnar_ = open_columnar(path());
-  header_ = columnar_->columns();
   return true;
 }
 
@@ -259,6 +258,7 @@ void TableReader::split_record(std::vector<std::string>& fields) const {
 
 void TableReader::read_header() {
   if (columnar_) {
+    header_ = columnar_->columns();
     if (!wanted_.empty()) columnar_->select(wanted_);
     return;
   }

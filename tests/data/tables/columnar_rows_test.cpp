@@ -40,7 +40,8 @@ TEST(ColumnarRows, ANameThatSaysSoIsNotBelieved) {
 #ifdef COMERA_ARROW
 
 template <class Builder, class Value>
-std::shared_ptr<arrow::Array> array_of(Builder&& builder, const std::vector<std::optional<Value>>& values) {
+std::shared_ptr<arrow::Array> array_of(const std::vector<std::optional<Value>>& values) {
+  Builder builder;
   for (const auto& value : values) EXPECT_TRUE((value ? builder.Append(*value) : builder.AppendNull()).ok());
   return builder.Finish().ValueOrDie();
 }
@@ -57,10 +58,10 @@ std::shared_ptr<arrow::Array> lists() {
 
 std::shared_ptr<arrow::Table> example() {
   const auto text =
-      array_of<arrow::StringBuilder, std::string>({}, {"one\n\"1\"", std::nullopt, "tr\xC3\xA9s \x01"});
-  const auto label = array_of<arrow::Int64Builder, std::int64_t>({}, {1, 0, -7});
-  const auto score = array_of<arrow::DoubleBuilder, double>({}, {0.1, std::nan(""), 1e300});
-  const auto truth = array_of<arrow::BooleanBuilder, bool>({}, {true, std::nullopt, false});
+      array_of<arrow::StringBuilder, std::string>({"one\n\"1\"", std::nullopt, "tr\xC3\xA9s \x01"});
+  const auto label = array_of<arrow::Int64Builder, std::int64_t>({1, 0, -7});
+  const auto score = array_of<arrow::DoubleBuilder, double>({0.1, std::nan(""), 1e300});
+  const auto truth = array_of<arrow::BooleanBuilder, bool>({true, std::nullopt, false});
   return arrow::Table::Make(
       arrow::schema({arrow::field("label", arrow::int64()), arrow::field("words", arrow::list(arrow::utf8())),
                      arrow::field("text", arrow::utf8()), arrow::field("score", arrow::float64()),
@@ -87,6 +88,7 @@ void write(const std::filesystem::path& path, const arrow::Table& table, Kind ki
 class ColumnarFiles : public testing::TestWithParam<Kind> {
  protected:
   std::filesystem::path written(const char* name = "a.parquet") const {
+    std::filesystem::create_directories((folder_ / name).parent_path());
     write(folder_ / name, *example(), GetParam());
     return folder_ / name;
   }

@@ -363,7 +363,7 @@ TEST(TableReader, ANameThatDoesNotFitTheContentIsRefused) {
   EXPECT_THAT(refusal("a.tsv", "\xff\xfet\0e\0x\0t\0\n\0"s),
               HasSubstr("is UTF-16; convert it to UTF-8: iconv"));
   EXPECT_THAT(refusal("a.tsv", "t\0e\0x\0t\0\n\0"s), HasSubstr("is UTF-16"));
-  EXPECT_THAT(refusal("a", "PAR1\x15\x04\0"s), HasSubstr("is a Parquet file"));
+  EXPECT_THAT(refusal("a", "PAR1\x15\x04\0"s), HasSubstr("Parquet file"));
   EXPECT_THAT(refusal("a.jsonl",
                       "\xFD"
                       "7zXZ\0\0\4"s),
