@@ -37,19 +37,14 @@ std::vector<Stage> stages_of(const CheckpointRanks& state) {
   return stages;
 }
 
-}  // namespace
-
-std::string rank_report(const CheckpointRanks& state) {
-  const TrainTotals totals = totals_of(state);
-  if (totals.tensorized == 0) return "every layer is dense: there are no ranks\n";
-  const std::vector<Stage> stages = stages_of(state);
-  std::vector<ReportedLayer> trains;
-  std::ranges::copy_if(state.layers, std::back_inserter(trains), &ReportedLayer::tensorized);
+// A row for each layer, and one for the sums of each block.
+TextTable layers_table(const std::vector<Stage>& stages, const std::vector<ReportedLayer>& trains,
+                       bool with_modes) {
   const auto before = [&](const ReportedLayer& layer) {
     return layer.core_elements(layer.ranks_in(stages.front().ranks));
   };
-
-  std::vector<std::string> titles{"layer", "modes"};
+  std::vector<std::string> titles{"layer"};
+  if (with_modes) titles.emplace_back("modes");
   for (const Stage& stage : stages) titles.push_back(stage.title);
   const std::size_t numbers = titles.size();
   titles.insert(titles.end(), {"before", "after", "times fewer"});
@@ -70,23 +65,39 @@ std::string rank_report(const CheckpointRanks& state) {
         table.add(row);
       },
       [&](const std::string& name, const ReportedLayer& layer) {
-        std::vector<std::string> row{name, layer.modes};
+        std::vector<std::string> row{name};
+        if (with_modes) row.push_back(layer.modes);
         for (const Stage& stage : stages) row.push_back(ranks_text(layer.ranks_in(stage.ranks)));
         row.insert(row.end(),
                    {grouped(before(layer)), grouped(layer.size()), times(layer.matrix, layer.size())});
         table.add(row);
       },
       [](const ReportedLayer& layer) { return layer.name; });
+  return table;
+}
+
+}  // namespace
+
+std::string rank_report(const CheckpointRanks& state) {
+  const TrainTotals totals = totals_of(state);
+  if (totals.tensorized == 0) return "every layer is dense: there are no ranks\n";
+  const std::vector<Stage> stages = stages_of(state);
+  std::vector<ReportedLayer> trains;
+  std::ranges::copy_if(state.layers, std::back_inserter(trains), &ReportedLayer::tensorized);
+  TextTable table = layers_table(stages, trains, true);
+  const bool has_modes = table.fits();
+  if (!has_modes) table = layers_table(stages, trains, false);
 
   const std::int64_t size = state.size(), live = state.live_parameters();
   const std::int64_t whole_before = live - size + state.initial_size;
   std::string text = table.text();
   text +=
-      "\nbefore, after: elements of the cores, counting live ranks only; times fewer than the dense matrix\n";
+      "\nbefore, after: elements of the cores, counting live ranks only; times fewer than\nthe dense matrix";
+  text += has_modes ? "\n" : "; comera inspect without --ranks shows the modes\n";
   if (state.history.stages.empty())
     text += "the file has no history of its ranks: 'before' shows its current ranks\n";
   const auto line = [&](const char* what, const std::string& value) {
-    text += fmt::format("{:<28}{}\n", what, value);
+    text += fmt::format("{:<25}{}\n", what, value);
   };
   text += "\n";
   line("tensorized layers (S)", fmt::format("{} -> {}, S/S_init = {:.4f}", grouped(state.initial_size),

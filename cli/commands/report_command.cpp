@@ -136,6 +136,15 @@ void note_failure(ReportedRun& run, const char* what, Call&& call) {
   }
 }
 
+// "shards" of "/data/shards", "data.train=shards" of "data.train=/data/shards".
+std::string without_folder(const std::string& word) {
+  const std::size_t equals = word.find('='), begin = equals == std::string::npos ? 0 : equals + 1;
+  std::string value = word.substr(begin);
+  if (value.find('/') == std::string::npos) return word;
+  std::erase(value, '"');
+  return word.substr(0, begin) + storage::last_part(value);
+}
+
 // The first start, and how often the run went on. Folders are nobody's business who gets the page.
 std::vector<std::pair<std::string, std::string>> facts_of_starts(const std::vector<RunStart>& starts) {
   if (starts.empty()) return {};
@@ -146,10 +155,8 @@ std::vector<std::pair<std::string, std::string>> facts_of_starts(const std::vect
                                  : std::string())},
       {"machine", first.machine}};
   std::string command;
-  for (const std::string& word : first.command) {
-    const bool is_path = word.find('/') != std::string::npos && word.find('=') == std::string::npos;
-    command += (command.empty() ? "" : " ") + for_shell(is_path ? storage::last_part(word) : word);
-  }
+  for (const std::string& word : first.command)
+    command += (command.empty() ? "" : " ") + for_shell(without_folder(word));
   facts.emplace_back("command", command);
   return facts;
 }

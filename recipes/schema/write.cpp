@@ -37,7 +37,10 @@ std::string recipe_reference() {
          "resolved recipe, with\n"
          "every key, is written into the run's directory and its checkpoints. The [glossary](glossary.md) "
          "explains the words,\n"
-         "and names the keys that still have an older word.\n" +
+         "and names the keys that still have an older word. `include = \"quickstart\"` at the top takes what "
+         "the file "
+         "does not\n"
+         "say from another recipe ([commands](../guide/commands.md#recipes)).\n" +
          reference.text();
 }
 

@@ -29,10 +29,17 @@ std::size_t columns_of(const std::string& text) {
       std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
 }
 
-std::string TextTable::text() const {
+std::vector<std::size_t> TextTable::widths() const {
   std::vector<std::size_t> widths(right_.size(), 0);
   for (const auto& row : rows_)
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns_of(row[i]));
+  return widths;
+}
+
+bool TextTable::fits() const { return std::ranges::count(folds_of(widths()), true) == 0; }
+
+std::string TextTable::text() const {
+  const std::vector<std::size_t> widths = this->widths();
   const std::vector<bool> folds = folds_of(widths);
   std::string text;
   for (const auto& row : rows_) {

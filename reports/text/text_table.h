@@ -22,8 +22,12 @@ class TextTable {
   void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
 
   std::string text() const;
+  // Whether each row is one line.
+  bool fits() const;
 
  private:
+  std::vector<std::size_t> widths() const;
+
   std::vector<bool> right_;
   std::vector<std::vector<std::string>> rows_;
 };

@@ -32,6 +32,20 @@ TEST_F(PhaseCostsTest, MemoryIsThatOfARun) {
   EXPECT_NEAR(bytes_of(last, MemoryKind::activations), saved, 0.1 * saved);
 }
 
+TEST(PhaseCostsText, OneStepIsSaidToBeOneAndABusyMachineBusy) {
+  PhaseCosts costs{
+      .machine = "here",
+      .phases = {{.name = "long", .seconds = 1.7, .least = 1.7, .most = 1.7, .samples = 1, .steps = 10}}};
+  EXPECT_THAT(phase_costs_text(costs), testing::AllOf(HasSubstr("(one step)"), HasSubstr("one was measured"),
+                                                      testing::Not(HasSubstr("busy"))));
+  costs.phases[0].samples = 3;
+  costs.phases[0].most = 1.8;
+  costs.load = 1000;
+  EXPECT_THAT(phase_costs_text(costs),
+              testing::AllOf(HasSubstr("(1700.0 to 1800.0)"), testing::Not(HasSubstr("one was measured")),
+                             HasSubstr("the machine was busy (load 1000.0 on ")));
+}
+
 TEST_F(PhaseCostsTest, StepsAndHoursOfEachPhase) {
   const Recipe recipe = this->recipe("unused", {"run.threads=1"});
   const PhaseCosts costs = measure_phases(recipe, vocabulary);

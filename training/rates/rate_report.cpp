@@ -33,7 +33,7 @@ Range range_of(const RateReport& report) {
 
 // "  1.2e-03  5.9123  ######": the longer the bar, the lower the loss; the worst of all has the shortest.
 std::string line_of(const RateTrial& trial, double rate, const Range& range, const RateReport& report,
-                    bool chosen) {
+                    const std::string& mark) {
   if (!std::isfinite(trial.loss)) return fmt::format("  {:<9.2g} diverged", rate);
   if (trial.steps < report.steps)
     return fmt::format("  {:<9.2g} stopped after {} steps with loss {:.4f}", rate, trial.steps, trial.loss);
@@ -41,7 +41,7 @@ std::string line_of(const RateTrial& trial, double rate, const Range& range, con
   const double share =
       range.highest > range.lowest ? (range.highest - trial.loss) / (range.highest - range.lowest) : 1;
   const std::string bar(static_cast<std::size_t>(std::lround(1 + width * std::clamp(share, 0., 1.))), '#');
-  return fmt::format("  {:<9.2g} {:.4f} {}{}", rate, trial.loss, bar, chosen ? " <- advised" : "");
+  return fmt::format("  {:<9.2g} {:.4f} {}{}", rate, trial.loss, bar, mark);
 }
 
 }  // namespace
@@ -53,19 +53,22 @@ std::string describe(const RateReport& report) {
   double lowest = std::numeric_limits<double>::infinity();
   for (const RateCurve& curve : report.curves)
     for (const RateTrial& trial : curve.trials) lowest = std::min(lowest, trial.loss);
+  const bool advises = !report.stopped && report.start_loss - lowest >= report.least_gain;
   std::string text = fmt::format("loss over the last fifth of {} steps, by learning rate\n", report.steps);
   for (const RateCurve& curve : report.curves) {
     const RateKind* kind = rate_kind(curve.name);
     text +=
         kind != nullptr ? fmt::format("{}\n", curve.name) : "all kinds together, by the rate of `other`\n";
+    const std::string mark = !advises                                      ? " <- best"
+                             : kind == nullptr && report.curves.size() > 1 ? " <- each kind begins here"
+                                                                           : " <- advised";
     for (std::size_t i = 0; i < curve.trials.size(); ++i)
-      text +=
-          line_of(curve.trials[i], rate_of(curve.trials[i].rates, kind), range, report, i == curve.chosen) +
-          "\n";
+      text += line_of(curve.trials[i], rate_of(curve.trials[i].rates, kind), range, report,
+                      i == curve.chosen ? mark : "") +
+              "\n";
   }
   if (report.stopped) return text + "stopped before all trials ran: no recommendation\n";
-  if (report.start_loss - lowest < report.least_gain)
-    return text + "the trials are too short to compare learning rates: raise --minutes\n";
+  if (!advises) return text + "the trials are too short to compare learning rates: raise --minutes\n";
   if (report.steps < few_steps)
     text += fmt::format(
         "trials of fewer than {} steps show only the start of training: raise --minutes before you rely on "

@@ -66,6 +66,12 @@ TEST_F(RateSearch, RatesThatAreTooLowAreRaised) {
   const std::string text = describe(report);
   EXPECT_THAT(text, HasSubstr("fewer than 150 steps"));
   EXPECT_THAT(text, HasSubstr("advised  --set 'phase.0.learning_rate={cores = "));
+  EXPECT_THAT(text, HasSubstr("differences of less than 0.01 nats do not count"));
+  std::size_t marks = 0;
+  for (std::size_t at = text.find("<- advised"); at != std::string::npos;
+       at = text.find("<- advised", at + 1))
+    ++marks;
+  EXPECT_EQ(marks, 3U) << text;  // one for each kind
   EXPECT_THAT(svg_of(plot_of(report, {1e-5, 1e-5, 1e-5})),
               HasSubstr("learning rate relative to the recipe's, as a power of two"));
   EXPECT_FALSE(fs::exists(folder() / "run")) << "nothing is written";

@@ -79,7 +79,7 @@ TEST_F(Refusals, AModelThatDivergesIsNamedWithinAHundredSteps) {
   const ProgramResult diverged = pretrain(wild);
   EXPECT_THAT(diverged.output, testing::AnyOf(HasSubstr("warning: the training loss was "),
                                               HasSubstr("the model has diverged, so the run stops")));
-  EXPECT_THAT(diverged.output, HasSubstr("lower phase.0.learning_rate (now 5)"));
+  EXPECT_THAT(diverged.output, HasSubstr("lower phase.0.learning_rate (now cores 5"));
   EXPECT_THAT(diverged.output, HasSubstr("comera pretrain --find-rate"));
 }
 
