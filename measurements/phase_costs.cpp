@@ -16,6 +16,7 @@
 #include "recipes/phase_recipe.h"
 #include "reports/number_text.h"
 #include "reports/text/text_table.h"
+#include "training/logging/progress.h"
 
 namespace comera {
 
@@ -103,6 +104,7 @@ PhaseCosts measure_phases(const Recipe& recipe, std::int64_t vocabulary, int pro
       .max_hours = recipe.run.max_hours,
       .phases = {}};
   if (getloadavg(&costs.load, 1) != 1) costs.load = 0;
+  const Ticker ticker("measuring training steps");
   std::optional<Stepper> stepper;
   for (std::size_t i = 0; i < recipe.phases.size(); ++i) {
     const PhaseSection& phase = recipe.phases[i];

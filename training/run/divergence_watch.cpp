@@ -13,6 +13,7 @@ std::optional<DivergenceWatch::Finding> DivergenceWatch::add(double loss) {
   if (uniform_ <= 0) return std::nullopt;
   if (takes_first_) first_ = loss;
   takes_first_ = false;
+  last_ = loss;
   sum_ += loss;
   return ++steps_ == block_steps ? end_block() : std::nullopt;
 }

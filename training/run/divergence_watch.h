@@ -23,6 +23,10 @@ class DivergenceWatch {
   // loss: of a finite step, in nats per target.
   std::optional<Finding> add(double loss);
 
+  // The loss of the last step, if it is above the limit.
+  std::optional<double> now_high() const {
+    return uniform_ > 0 && last_ > limit() ? std::optional(last_) : std::nullopt;
+  }
   // The mean loss of the last whole block, and the limit that it is compared with.
   double mean() const { return mean_; }
   double limit() const;
@@ -33,7 +37,7 @@ class DivergenceWatch {
   double uniform_;
   bool takes_first_;
   double first_ = 0;  // the loss of the first step
-  double sum_ = 0, mean_ = 0;
+  double sum_ = 0, mean_ = 0, last_ = 0;
   int steps_ = 0;              // in this block
   int high_ = 0, absurd_ = 0;  // blocks in a row
   bool found_ = false;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <typeinfo>
 
 #include <nlohmann/json.hpp>
 
@@ -131,6 +132,18 @@ void TrainingRun::watch_divergence() {
       fmt::format("warning: {}, more than guessing costs ({:.4f}): the model learns nothing or has "
                   "diverged; if it stays so, stop and start again with a lower {}",
                   loss, uniform_loss(), rates));
+}
+
+// What goes wrong in a model that has diverged has that as its cause.
+void TrainingRun::fail_with_cause(const Error& error) const {
+  const auto loss = watch_ ? watch_->now_high() : std::nullopt;
+  if (!loss || typeid(error) != typeid(Error) ||
+      std::string_view(error.what()).find("learning_rate") != std::string_view::npos)
+    throw;
+  throw_error(
+      fmt::format("{}; the training loss of the last step was {:.5g}, so that the model has diverged: start "
+                  "again with a lower {}",
+                  error.what(), *loss, rate_key()));
 }
 
 // The best model of another size does not count for the target size.

@@ -64,9 +64,16 @@ bool divides(std::int64_t interval, std::int64_t step) { return interval > 0 && 
 }  // namespace
 
 TrainingOutcome TrainingRun::run() {
-  if (job_.alone()) return train();
+  const auto train_or_explain = [this] {
+    try {
+      return train();
+    } catch (const Error& error) {
+      fail_with_cause(error);
+    }
+  };
+  if (job_.alone()) return train_or_explain();
   try {
-    return train();
+    return train_or_explain();
   } catch (...) {
     job_.host().fail_with_exception();
   }

@@ -118,6 +118,7 @@ class TrainingRun {
   void refuse_collapsed(const std::string& what);
   double uniform_loss() const;
   void watch_divergence();
+  [[noreturn]] void fail_with_cause(const Error& error) const;
   void set_best_aside();
   std::string rate_key() const;
 

@@ -73,6 +73,14 @@ TEST(DivergenceWatch, MeasuresAModelThatStartsHighByItsStart) {
       400, [](int step) { return 4 + 16 * std::exp(-step / 30.0); }, uniform, false));
 }
 
+TEST(DivergenceWatch, KnowsWhetherTheLastStepWasHigh) {
+  DivergenceWatch watch(uniform, true);
+  watch.add(9.1);
+  EXPECT_FALSE(watch.now_high());
+  watch.add(1e4);
+  EXPECT_EQ(watch.now_high(), 1e4);
+}
+
 TEST(DivergenceWatch, KnowsNoGuessOfARegression) {
   expect_nothing(watch(
       400, [](int step) { return 1e6 * step; }, 0));
