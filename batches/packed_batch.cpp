@@ -32,15 +32,15 @@ void PackedBatch::lay_out(std::int32_t* base, Device device) {
                                   {&unique_order, tokens},
                                   {&unique_offsets, unique + 1},
                                   {&right_order, unique},
-                                  {&counts, std::int64_t{5}},
-                                  {&capacities, std::int64_t{5}}}) {
+                                  {&counts, std::int64_t{6}},
+                                  {&capacities, std::int64_t{6}}}) {
     *tensor = Tensor(base, {elements}, DType::int32, device);
     base += aligned(elements);
   }
   static_assert(sizeof(float) == sizeof(std::int32_t));
-  scores = Tensor(base, {sequences}, DType::float32, device);
-  token_rows =
-      Tensor(base + aligned(sequences), {std::max({tokens, sequences, masked})}, DType::int32, device);
+  scores = Tensor(base, {sequences * capacity.scores}, DType::float32, device);
+  token_rows = Tensor(base + aligned(sequences * capacity.scores), {std::max({tokens, sequences, masked})},
+                      DType::int32, device);
 }
 
 std::size_t PackedBatch::block_bytes() const {
@@ -73,11 +73,11 @@ LookupIds PackedBatch::tokens() const {
 void PackedBatch::check(std::span<const std::byte> block) const {
   MicroBatchCapacity of;
   if (block.size() == block_bytes()) {
-    std::array<std::int32_t, 5> filled{};
+    std::array<std::int32_t, 6> filled{};
     const auto* base = static_cast<const std::byte*>(this->block());
     std::memcpy(filled.data(), block.data() + (static_cast<const std::byte*>(capacities.raw()) - base),
                 sizeof filled);
-    of = {filled[0], filled[1], filled[2], filled[3], filled[4]};
+    of = {filled[0], filled[1], filled[2], filled[3], filled[4], filled[5]};
   }
   COMERA_CHECK(
       of == capacity,

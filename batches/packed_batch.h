@@ -15,6 +15,7 @@ struct MicroBatchCapacity {
   std::int64_t longest = 0;     // length limit of a sequence
   std::int64_t masked = 0;      // P; 0 without masked positions
   std::int64_t unique_ids = 0;  // U
+  std::int64_t scores = 1;      // L: of an example
   friend bool operator==(const MicroBatchCapacity&, const MicroBatchCapacity&) = default;
 };
 
@@ -38,15 +39,15 @@ class PackedBatch {
   Tensor masked_positions;  // (P) token row of each target
   Tensor masked_targets;    // (P)
   Tensor labels;            // (S) classes of the examples (sequences or pairs of them)
-  Tensor scores;            // (S) float32, of the examples: targets of a regression, or weights of the losses
-  Tensor unique_ids;        // (U) ascending
-  Tensor unique_index;      // (T) index of each token's id in unique_ids
-  Tensor unique_order;      // (T) token rows sorted by id
-  Tensor unique_offsets;    // (U + 1) into unique_order
-  Tensor right_order;       // (U) indices into unique_ids, sorted by (id % right rows of the TTM, id)
-  Tensor counts;            // (5)
-  Tensor capacities;        // (5) T, S, longest, P, U: the capacity that the block was filled for
-  Tensor token_rows;        // (max of T, S and P) 0, 1, 2, ...
+  Tensor scores;        // (S L) float32, L of each example: targets of a regression, or weights of the losses
+  Tensor unique_ids;    // (U) ascending
+  Tensor unique_index;  // (T) index of each token's id in unique_ids
+  Tensor unique_order;  // (T) token rows sorted by id
+  Tensor unique_offsets;  // (U + 1) into unique_order
+  Tensor right_order;     // (U) indices into unique_ids, sorted by (id % right rows of the TTM, id)
+  Tensor counts;          // (6)
+  Tensor capacities;      // (6) T, S, longest, P, U, L: the capacity that the block was filled for
+  Tensor token_rows;      // (max of T, S and P) 0, 1, 2, ...
 
   // The batch's block: from token_ids to token_rows.
   void* block() const { return token_ids.raw(); }
@@ -59,6 +60,7 @@ class PackedBatch {
   Tensor masked_count() const { return counts.slice(2, {1}); }
   Tensor unique_count() const { return counts.slice(3, {1}); }
   Tensor example_count() const { return counts.slice(4, {1}); }
+  Tensor score_count() const { return counts.slice(5, {1}); }  // L times the examples
   // The tokens, for lookups in their table.
   LookupIds tokens() const;
 

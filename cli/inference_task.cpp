@@ -83,19 +83,20 @@ data::Task task_for(const InferenceOptions& options, const LoadedModel& loaded,
                     const std::filesystem::path& file, bool labels) {
   check_files(options, loaded.recipe.task);
   data::Task task = task_of(loaded.recipe.task, TaskUse::inference);
-  const bool label_is_set = is_set(options, "task.label") && !labels;
-  if (!task.text.empty() && !label_is_set && (!labels || !task.label.empty())) return task;
+  const bool label_is_set = is_set(options, "task.label") && !labels,
+             needs_label = labels && task.label.empty() && !data::has_label_columns(task);
+  if (!task.text.empty() && !label_is_set && !needs_label) return task;
   // The file is read twice, which is impossible for a pipe.
   if (std::error_code code; !std::filesystem::is_regular_file(file, code))
     throw UsageError(
         fmt::format("{}: is not a regular file, so name its columns: --set 'task.text=[\"COLUMN\"]'{}",
-                    file.string(), labels ? " and --set task.label=COLUMN" : ""));
+                    file.string(), needs_label ? " and --set task.label=COLUMN" : ""));
   const std::vector<std::string> columns = columns_of(task, file);
   if (label_is_set && !is_among(task.label, columns))
     throw UsageError(fmt::format(
         "--set task.label = {}: {} has no such column (it has {}), and labels are not read here; omit it",
         task.label, file.string(), fmt::join(columns, ", ")));
-  if (labels && task.label.empty()) task.label = find_label(task, file, columns);
+  if (needs_label) task.label = find_label(task, file, columns);
   if (task.text.empty()) task.text = find_text(task, file, columns);
   return task;
 }

@@ -26,8 +26,9 @@ Recipe recipe_of(const TransformersConfig& config, std::int64_t length) {
   if (config.model.head != HeadKind::mlm) {
     recipe.task.name = "imported";
     recipe.task.labels = config.labels;
-    recipe.task.kind = config.model.head == HeadKind::regression ? data::TaskKind::regression
-                                                                 : data::TaskKind::classification;
+    recipe.task.kind = config.model.head == HeadKind::regression    ? data::TaskKind::regression
+                       : config.model.head == HeadKind::multi_label ? data::TaskKind::multi_label
+                                                                    : data::TaskKind::classification;
   }
   PhaseSection phase;
   phase.name = "imported";

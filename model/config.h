@@ -12,7 +12,7 @@
 namespace comera {
 
 enum class NormPlacement : std::uint8_t { post, pre };
-enum class HeadKind : std::uint8_t { mlm, classification, regression };
+enum class HeadKind : std::uint8_t { mlm, classification, regression, multi_label };
 // How the encoder encodes token positions.
 enum class Positions : std::uint8_t {
   learned,   // a row per position, added to the token's row (Devlin et al., 2019)
@@ -74,7 +74,7 @@ struct EncoderArchitecture {
   double dropout = 0.1;            // after the embedding, attention output and feed-forward
   double attention_dropout = 0.1;  // on attention probabilities
   HeadKind head = HeadKind::mlm;
-  std::int64_t classes = 3;                  // for a classification head
+  std::int64_t classes = 3;                  // for a classification or multi-label head
   Pooling pooling = Pooling::first;          // for a classification or regression head
   PairEncoding pairs = PairEncoding::joint;  // for a classification or regression head
   double embedding_std = 0.02;
@@ -103,7 +103,11 @@ struct EncoderConfig : EncoderArchitecture {
   std::optional<Float8Config> float8 = {};  // 8-bit operands of products in linear layers, where possible
 
   // For a head on a sequence's vector: its logits per sequence, or 1 score.
-  std::int64_t sequence_outputs() const { return head == HeadKind::classification ? classes : 1; }
+  std::int64_t sequence_outputs() const {
+    return head == HeadKind::classification || head == HeadKind::multi_label ? classes : 1;
+  }
+  // MicroBatchCapacity::scores.
+  std::int64_t scores_per_example() const { return head == HeadKind::multi_label ? classes : 1; }
 
   // Columns of the embedding's tensor-train matrix, or of the table if it is dense.
   std::int64_t token_columns() const {

@@ -105,6 +105,7 @@ struct TaskSection {
   double held_out = 0;            // share of the training rows to evaluate on, instead of `validation`
   std::vector<std::string> text;  // columns
   std::string label;              // column
+  std::string separator = ",";    // between several labels in one field
   std::vector<std::string> labels;
   data::TaskKind kind = data::TaskKind::classification;
   std::optional<data::TaskMetric> metric;

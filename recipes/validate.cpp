@@ -151,8 +151,10 @@ void check_length(const PhaseSection& phase, const std::string& path, const Plac
                 fmt::format("{} has {} steps {} epochs; give exactly one of them", path,
                             phase.steps ? "both" : "neither", phase.steps ? "and" : "nor"));
   if (phase.steps && phase.warmup_steps > *phase.steps)
-    places.fail(path + ".warmup_steps", fmt::format("{0}.warmup_steps = {1} is more than {0}.steps = {2}",
-                                                    path, phase.warmup_steps, *phase.steps));
+    places.fail(path + ".warmup_steps",
+                fmt::format("{0}.warmup_steps = {1} is more than {0}.steps = {2}; lower it, or give a share: "
+                            "--set {0}.warmup_share=0.1",
+                            path, phase.warmup_steps, *phase.steps));
 }
 
 // Whether the section differs from its struct's defaults.

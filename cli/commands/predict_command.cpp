@@ -76,7 +76,7 @@ std::string tsv_of(const data::KeptField& field) {
 // The columns of the output but those that are kept.
 std::vector<std::string> output_columns(const data::Task& task) {
   if (task.kind == data::TaskKind::regression) return {"line", "score"};
-  std::vector<std::string> columns = {"line", "label"};
+  std::vector<std::string> columns = {"line", task.kind == data::TaskKind::multi_label ? "labels" : "label"};
   columns.insert(columns.end(), task.labels.begin(), task.labels.end());
   return columns;
 }
@@ -100,16 +100,30 @@ class Predictions {
   }
 
  private:
-  static std::size_t best_of(const std::vector<double>& shares) {
-    return static_cast<std::size_t>(std::ranges::max_element(shares) - shares.begin());
+  // Of each class or label.
+  std::vector<double> probabilities(std::span<const double> values) const {
+    if (task_.kind == data::TaskKind::classification) return softmax(values);
+    std::vector<double> shares;
+    for (const double logit : values) shares.push_back(1 / (1 + std::exp(-logit)));
+    return shares;
+  }
+  // The most probable class, or the labels with more than half.
+  std::vector<std::string> answers(const std::vector<double>& shares) const {
+    if (task_.kind == data::TaskKind::classification)
+      return {task_.labels[static_cast<std::size_t>(std::ranges::max_element(shares) - shares.begin())]};
+    std::vector<std::string> labels;
+    for (std::size_t i = 0; i < shares.size(); ++i)
+      if (shares[i] > 0.5) labels.push_back(task_.labels[i]);
+    return labels;
   }
 
   std::string tsv_row(std::int64_t example, std::span<const double> values) const {
     std::string text = std::to_string(examples_.line(example));
     for (const data::KeptField& field : examples_.kept(example)) text += "\t" + tsv_of(field);
     if (task_.kind == data::TaskKind::regression) return text + fmt::format("\t{:.6g}", values[0]);
-    const std::vector<double> shares = softmax(values);
-    return text + fmt::format("\t{}\t{:.6g}", task_.labels[best_of(shares)], fmt::join(shares, "\t"));
+    const std::vector<double> shares = probabilities(values);
+    return text +
+           fmt::format("\t{}\t{:.6g}", fmt::join(answers(shares), task_.separator), fmt::join(shares, "\t"));
   }
 
   std::string json_row(std::int64_t example, std::span<const double> values) const {
@@ -120,8 +134,11 @@ class Predictions {
       object["score"] = values[0];
       return json_text(object);
     }
-    const std::vector<double> shares = softmax(values);
-    object["label"] = task_.labels[best_of(shares)];
+    const std::vector<double> shares = probabilities(values);
+    if (task_.kind == data::TaskKind::multi_label)
+      object["labels"] = answers(shares);
+    else
+      object["label"] = answers(shares)[0];
     for (std::size_t c = 0; c < shares.size(); ++c) object["probabilities"][task_.labels[c]] = shares[c];
     return json_text(object);
   }

@@ -25,7 +25,9 @@ std::string absolute(const std::string& file) { return storage::from_root(file).
 // What is not to be looked for in the file.
 data::TaskColumns given_columns(const TaskSection& task, const TableOptions& options,
                                 const std::vector<std::string>& overrides) {
-  data::TaskColumns given{.text = options.text, .label = options.label};
+  data::TaskColumns given{.text = options.text};
+  if (options.label.size() == 1) given.label = options.label[0];
+  if (options.label.size() > 1) given.label_columns = options.label;
   if (is_of_glue(task.name)) {
     const data::Task known = data::glue_task(task.name, {});
     if (given.text.empty()) given.text = known.text;
@@ -33,12 +35,13 @@ data::TaskColumns given_columns(const TaskSection& task, const TableOptions& opt
     given.kind = known.kind;
   }
   if (given.text.empty()) given.text = task.text;
+  if (!given.label_columns.empty()) return given;
   if (given.label.empty() && !task.label.empty()) {
     given.label = task.label;
     given.kind = task.kind;
   }
   if (sets_key(overrides, "task.kind")) given.kind = task.kind;
-  if (!task.labels.empty()) given.kind = data::TaskKind::classification;
+  if (!given.kind && !task.labels.empty()) given.kind = data::TaskKind::classification;
   return given;
 }
 
@@ -87,9 +90,15 @@ void add_table_options(CLI::App& command, TableOptions& options) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("COLUMN,...");
-  command.add_option("--label", options.label, "The column with the class or the score")
+  command
+      .add_option(
+          "--label", options.label,
+          "The column with the class, the score or a list of labels, or the columns of several labels, with "
+          "0 or 1 each")
       ->needs(input)
-      ->type_name("COLUMN");
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("COLUMN,...");
 }
 
 TableTask with_table(Recipe recipe, const TableOptions& options, const std::vector<std::string>& overrides) {
@@ -104,13 +113,14 @@ TableTask with_table(Recipe recipe, const TableOptions& options, const std::vect
     task.name = "table";
     if (!sets_key(overrides, "task.labels")) task.labels.clear();
   }
-  const data::TaskColumns found = data::find_task_columns(options.input, task.format, task.header,
-                                                          given_columns(task, options, overrides));
+  const data::TaskColumns found = data::find_task_columns(
+      options.input, task.format, task.header, given_columns(task, options, overrides), task.separator);
   task.folder.clear();
   task.train = {absolute(options.input)};
   task.text = found.text;
   task.label = found.label;
   task.kind = *found.kind;
+  if (!found.label_columns.empty()) task.labels = found.label_columns;
   if (!options.validation.empty()) {
     storage::refuse_missing(options.validation, "file");
     task.validation = {absolute(options.validation)};
@@ -134,10 +144,13 @@ std::string describe(const TableTask& table) {
   text += pairs ? fmt::format("texts            {} and {}, {}\n", task.text[0], task.text[1],
                               separate ? "encoded separately and compared" : "in one sequence")
                 : fmt::format("text             {}\n", task.text[0]);
-  text += fmt::format("label            {}, {}\n", task.label,
+  const bool several = task.kind == data::TaskKind::multi_label;
+  const char* const of = several ? "labels, any number a text" : "classes";
+  text += fmt::format("{:<17}{}, {}\n", several ? "labels" : "label",
+                      task.label.empty() ? fmt::format("{}", fmt::join(task.labels, ", ")) : task.label,
                       task.kind == data::TaskKind::regression ? std::string("a score")
-                      : labels > data::most_labels ? fmt::format("more than {} classes", data::most_labels)
-                                                   : fmt::format("{} classes", labels));
+                      : labels > data::most_labels ? fmt::format("more than {} {}", data::most_labels, of)
+                                                   : fmt::format("{} {}", labels, of));
   if (!task.validation.empty())
     text +=
         fmt::format("evaluation       {}\n",
@@ -166,7 +179,8 @@ Recipe with_same_table(Recipe recipe, const TableOptions& options) {
   require("--input", options.input, task.train);
   require("--validation", options.validation, task.validation);
   if (!options.text.empty()) task.text = options.text;
-  if (!options.label.empty()) task.label = options.label;
+  if (options.label.size() == 1) task.label = options.label[0];
+  if (options.label.size() > 1) task.label.clear(), task.labels = options.label;
   return recipe;
 }
 

@@ -14,8 +14,8 @@ namespace comera::cli {
 
 // One's own table to fine-tune on: the [task] of a recipe by options of the command line.
 struct TableOptions {
-  std::string input, validation, label;
-  std::vector<std::string> text;
+  std::string input, validation;
+  std::vector<std::string> text, label;
 
   // UsageError for options that say something about a table that is not given.
   bool given() const;

@@ -43,7 +43,7 @@ Batch::Batch(const MicroBatchCapacity& capacity) : capacity_(capacity) {
   right_order = integers(arrays.right_order);
   counts_ = integers(arrays.counts);
   capacities_ = integers(arrays.capacities);
-  scores = std::span(arrays.scores.data<float>(), static_cast<std::size_t>(capacity.sequences));
+  scores = std::span(arrays.scores.data<float>(), static_cast<std::size_t>(arrays.scores.elements()));
   samples.resize(static_cast<std::size_t>(capacity.sequences));
 }
 
@@ -105,7 +105,10 @@ void Batch::add_sequence(const Sample& sample, const Targets& targets, std::int6
     append(sample.ids.data(), sample.type_ids.data(), count, targets.positions, targets.ids);
   }
   labels[examples] = sample.label;
-  scores[examples] = sample.score;
+  // Inference needs no targets, and its batches have no room for several.
+  const std::int64_t several = std::min<std::int64_t>(std::ssize(sample.scores), capacity_.scores);
+  scores[examples * capacity_.scores] = sample.score;
+  std::copy_n(sample.scores.begin(), several, scores.begin() + examples * capacity_.scores);
   samples[examples++] = number;
 }
 
@@ -114,10 +117,11 @@ void finish_batch(Batch& batch, std::int64_t right_modulus) {
   batch.unique = order_ids(PackedBatch::over(batch.block_.data(), batch.capacity_).tokens(), batch.tokens,
                            right_modulus, "token id");
   std::fill(batch.sequence_offsets.begin() + batch.sequences, batch.sequence_offsets.end(), batch.tokens);
-  std::ranges::copy(std::array{batch.tokens, batch.sequences, batch.masked, batch.unique, batch.examples},
+  std::ranges::copy(std::array{batch.tokens, batch.sequences, batch.masked, batch.unique, batch.examples,
+                               static_cast<std::int32_t>(batch.examples * batch.capacity_.scores)},
                     batch.counts_.begin());
   const MicroBatchCapacity& of = batch.capacity_;
-  std::ranges::transform(std::array{of.tokens, of.sequences, of.longest, of.masked, of.unique_ids},
+  std::ranges::transform(std::array{of.tokens, of.sequences, of.longest, of.masked, of.unique_ids, of.scores},
                          batch.capacities_.begin(),
                          [](std::int64_t n) { return static_cast<std::int32_t>(n); });
 }

@@ -18,7 +18,11 @@ TableOptions table_options(const Task& task, bool text, bool label) {
   options.format = task.format;
   options.header = task.header;
   if (text) options.columns = task.text;
-  if (label) options.columns.push_back(task.label);
+  if (label && has_label_columns(task))
+    options.columns.insert(options.columns.end(), task.labels.begin(), task.labels.end());
+  else if (label)
+    options.columns.push_back(task.label);
+  if (task.kind == TaskKind::multi_label) options.between_words = between_labels;
   return options;
 }
 
@@ -64,6 +68,15 @@ std::string_view without_spaces(std::string_view text) {
                             : text.substr(begin, text.find_last_not_of(" \t\r") + 1 - begin);
 }
 
+// Of a label's own column.
+std::optional<bool> truth_of(std::string_view text) {
+  if (text == "true" || text == "True") return true;
+  if (text == "false" || text == "False") return false;
+  const auto value = number(text);
+  if (!value || (*value != 0 && *value != 1)) return std::nullopt;
+  return *value == 1;
+}
+
 // By the hash of the texts, which are separated by a byte that no text has.
 bool is_in_part(const Task& task, TaskPart part, const TableRow& row) {
   if (part == TaskPart::all) return true;
@@ -78,6 +91,59 @@ std::string abbreviated(const std::string& text) {
 }
 
 }  // namespace
+
+// Rows that are left out because of their label.
+struct Examples::Refusals {
+  TableCounts left_out;
+  std::vector<std::string> unknown;  // labels: a few of them
+
+  std::optional<Answer> skip(const char* reason, const TableRow& row) {
+    left_out.skip(reason, row.line);
+    return std::nullopt;
+  }
+  std::optional<Answer> skip_unknown(const std::string& label, const TableRow& row) {
+    const std::string quoted = fmt::format("'{}'", abbreviated(label));
+    if (unknown.size() < 3 && std::ranges::find(unknown, quoted) == unknown.end()) unknown.push_back(quoted);
+    return skip(unknown_label, row);
+  }
+};
+
+std::optional<Examples::Answer> Examples::answer_of(const Task& task, const TableRow& row,
+                                                    Refusals& refusals) {
+  const std::size_t place = task.text.size();
+  Answer answer;
+  if (has_label_columns(task)) {
+    for (std::size_t i = 0; i < task.labels.size(); ++i) {
+      const auto value = truth_of(without_spaces(*row.fields[place + i]));
+      if (!value) return refusals.skip("a label's column has neither 0 nor 1", row);
+      answer.targets.push_back(*value ? 1.F : 0.F);
+    }
+    return answer;
+  }
+  const FieldKind kind = row.kinds[place];
+  if (task.kind == TaskKind::multi_label) {
+    answer.targets.resize(task.labels.size());
+    for (const std::string& label : labels_in(*row.fields[place], kind, task.separator)) {
+      const std::size_t found = find_label(task.labels, label, kind);
+      if (found == task.labels.size()) return refusals.skip_unknown(label, row);
+      answer.targets[found] = 1;
+    }
+    return answer;
+  }
+  const std::string written(without_spaces(*row.fields[place]));
+  if (written.empty()) return refusals.skip("no label", row);
+  if (kind == FieldKind::words) return refusals.skip("label is a list", row);
+  if (task.kind == TaskKind::regression) {
+    const auto value = number(written);
+    if (!value) return refusals.skip("score is not a number", row);
+    answer.score = static_cast<float>(*value);
+    return answer;
+  }
+  const std::size_t found = find_label(task.labels, written, kind);
+  if (found == task.labels.size()) return refusals.skip_unknown(written, row);
+  answer.label = static_cast<std::int32_t>(found);
+  return answer;
+}
 
 void Examples::find_kept(const TableReader& reader, const KeptColumns& keep) {
   kept_columns_.clear();
@@ -97,46 +163,25 @@ void Examples::read_file(const Task& task, const Task::Set& set, Encoder& encode
   options.any_optional = true;
   TableReader reader(set.file, options);
   find_kept(reader, keep);
-  const std::size_t label_place = task.text.size(), first_kept = options.columns.size();
-  TableCounts left_out;
-  std::vector<std::string> unknown;  // labels: a few of them
+  const std::size_t first_kept = options.columns.size();
+  labels_each_ = labelled_ && task.kind == TaskKind::multi_label ? task.labels.size() : 0;
+  Refusals refusals;
+  TableCounts& left_out = refusals.left_out;
   TableRow row;
   std::vector<std::int32_t> ids;
   while (reader.next(row)) {
     if (!is_in_part(task, set.part, row)) continue;
-    std::int32_t label = 0;
-    float score = 0;
-    if (labelled_) {
-      const std::string written(without_spaces(*row.fields[label_place]));
-      if (written.empty()) {
-        left_out.skip("no label", row.line);
-        continue;
-      }
-      if (row.kinds[label_place] == FieldKind::words) {
-        left_out.skip("label is a list", row.line);
-        continue;
-      }
-      if (task.kind == TaskKind::classification) {
-        const std::size_t found = find_label(task.labels, written, row.kinds[label_place]);
-        if (found == task.labels.size()) {
-          left_out.skip(unknown_label, row.line);
-          const std::string quoted = fmt::format("'{}'", abbreviated(written));
-          if (unknown.size() < 3 && std::ranges::find(unknown, quoted) == unknown.end())
-            unknown.push_back(quoted);
-          continue;
-        }
-        label = static_cast<std::int32_t>(found);
-      } else if (const auto value = number(written)) {
-        score = static_cast<float>(*value);
-      } else {
-        left_out.skip("score is not a number", row.line);
-        continue;
-      }
-    }
+    std::optional<Answer> answer = Answer();
+    if (labelled_) answer = answer_of(task, row, refusals);
+    if (!answer) continue;
     const std::size_t before = tokens_.size();
     for (std::size_t i = 0; i < 2; ++i) {
       ids.clear();
-      if (i < task.text.size()) encoder.encode(*row.fields[i], ids);
+      if (i < task.text.size()) {
+        std::string& text = *row.fields[i];
+        if (row.kinds[i] == FieldKind::words) std::ranges::replace(text, between_labels, ' ');
+        encoder.encode(text, ids);
+      }
       if (static_cast<std::int64_t>(ids.size()) > most_tokens) ids.resize(most_tokens);
       tokens_.insert(tokens_.end(), ids.begin(), ids.end());
       offsets_.push_back(static_cast<std::int64_t>(tokens_.size()));
@@ -146,8 +191,9 @@ void Examples::read_file(const Task& task, const Task::Set& set, Encoder& encode
       left_out.skip("no text", row.line);
       continue;
     }
-    labels_.push_back(label);
-    scores_.push_back(score);
+    labels_.push_back(answer->label);
+    scores_.push_back(answer->score);
+    targets_.insert(targets_.end(), answer->targets.begin(), answer->targets.end());
     lines_.push_back(row.line);
     for (std::size_t i = 0; i < keep.names.size(); ++i)
       if (std::ranges::find(kept_columns_, keep.names[i]) != kept_columns_.end())
@@ -156,7 +202,7 @@ void Examples::read_file(const Task& task, const Task::Set& set, Encoder& encode
   if (set.part != TaskPart::held_out)  // the rows to train on have counted them
     for (const auto& [reason, rows] : reader.counts().skipped) left_out.skipped[reason] = rows;
   if (auto rows = left_out.skipped.extract(unknown_label)) {
-    rows.key() += fmt::format(" ({})", fmt::join(unknown, ", "));
+    rows.key() += fmt::format(" ({})", fmt::join(refusals.unknown, ", "));
     left_out.skipped.insert(std::move(rows));
   }
   if (const std::string report = describe_skipped(set.file, left_out); !report.empty())
@@ -181,7 +227,7 @@ Examples Examples::read(const Task& task, const std::vector<Task::Set>& sets, co
   if (examples.count() == 0)
     throw Error(fmt::format("{}: no example is left{}{}{}{}", fmt::join(names, ", "),
                             examples.reports_.empty() ? "" : ": ", fmt::join(examples.reports_, "; "),
-                            labels && task.kind == TaskKind::classification
+                            labels && task.kind != TaskKind::regression
                                 ? fmt::format("; the labels are {}", fmt::join(task.labels, ", "))
                                 : "",
                             task.held_out > 0 ? fmt::format("; task.held_out is {}, change it, or give "
@@ -198,6 +244,11 @@ std::span<const std::int32_t> Examples::text(std::int64_t example, int which) co
 
 std::vector<std::int64_t> Examples::class_counts(std::size_t classes) const {
   std::vector<std::int64_t> counts(classes);
+  if (labels_each_ > 0) {
+    for (std::size_t i = 0; i < targets_.size(); ++i)
+      counts.at(i % labels_each_) += targets_[i] > 0.5F ? 1 : 0;
+    return counts;
+  }
   for (const std::int32_t label : labels_) ++counts.at(label);
   return counts;
 }
@@ -215,6 +266,7 @@ std::string Examples::fingerprint() const {
   for (const storage::Hash128& hash : {storage::hash128(bytes(tokens_)), storage::hash128(bytes(offsets_)),
                                        storage::hash128(bytes(labels_)), storage::hash128(bytes(scores_))})
     parts += hash.hex();
+  if (!targets_.empty()) parts += storage::hash128(bytes(targets_)).hex();
   return storage::hash128(parts).hex();
 }
 
@@ -228,6 +280,11 @@ std::vector<std::string> find_labels(const Task& task, const std::vector<Task::S
     TableRow row;
     while (reader.next(row)) {
       ++rows;
+      if (task.kind == TaskKind::multi_label) {
+        const auto several = labels_in(*row.fields[0], row.kinds[0], task.separator);
+        if (found.size() <= most) found.insert(several.begin(), several.end());
+        continue;
+      }
       const std::string_view label = without_spaces(*row.fields[0]);
       if (label.empty() || found.size() > most || row.kinds[0] == FieldKind::words) continue;
       found.insert(row.kinds[0] == FieldKind::number ? number_label(std::string(label)) : std::string(label));
@@ -321,6 +378,8 @@ void ExampleSamples::read(std::int64_t sample, Sample& to) {
     to.ids.push_back(examples_.special().separator);
     to.type_ids.resize(to.ids.size(), second_type_);
   }
+  const auto targets = examples_.targets(sample);
+  to.scores.assign(targets.begin(), targets.end());
   to.label = examples_.label(sample);
   to.score = examples_.score(sample);
 }

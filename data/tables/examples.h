@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -44,6 +45,10 @@ class Examples {
   float score(std::int64_t example) const { return scores_.at(example); }
   // weights: of each class.
   void set_weights(const std::vector<double>& weights);
+  // Of several labels: 0 or 1 for each.
+  std::span<const float> targets(std::int64_t example) const {
+    return std::span(targets_).subspan(example * labels_each_, labels_each_);
+  }
   // The line of the file where the example begins.
   std::int64_t line(std::int64_t example) const { return lines_[example]; }
 
@@ -55,7 +60,7 @@ class Examples {
 
   // One sentence per file with skipped rows.
   const std::vector<std::string>& reports() const { return reports_; }
-  // Number of examples of each class.
+  // Number of examples of each class, or with each of several labels.
   std::vector<std::int64_t> class_counts(std::size_t classes) const;
   // 32 hexadecimal digits of the contents, in order.
   std::string fingerprint() const;
@@ -68,6 +73,13 @@ class Examples {
  private:
   void read_file(const Task& task, const Task::Set& set, Encoder& encoder, std::int64_t most_tokens,
                  const KeptColumns& keep);
+  struct Answer {
+    std::int32_t label = 0;
+    float score = 0;
+    std::vector<float> targets;
+  };
+  struct Refusals;
+  static std::optional<Answer> answer_of(const Task& task, const TableRow& row, Refusals& refusals);
   void find_kept(const TableReader& reader, const KeptColumns& keep);
 
   bool labelled_ = false;
@@ -78,6 +90,8 @@ class Examples {
   std::vector<std::int64_t> offsets_ = {0};  // 2 per example, + 1
   std::vector<std::int32_t> labels_;
   std::vector<float> scores_;
+  std::size_t labels_each_ = 0;  // in targets_
+  std::vector<float> targets_;
   std::vector<std::int64_t> lines_;
   std::vector<std::string> kept_columns_;
   std::vector<KeptField> kept_;  // of all kept columns for each example

@@ -14,8 +14,13 @@ class Members {
  public:
   Members(std::string_view json, const std::vector<std::string>& wanted,
           std::vector<std::optional<std::string>>& values, std::vector<FieldKind>& kinds,
-          std::vector<std::string>* names)
-      : scanner_(json), wanted_(wanted), values_(values), kinds_(kinds), names_(names) {}
+          std::vector<std::string>* names, char between_words)
+      : scanner_(json),
+        wanted_(wanted),
+        values_(values),
+        kinds_(kinds),
+        names_(names),
+        between_words_(between_words) {}
 
   JsonResult read() {
     scanner_.blanks();
@@ -85,9 +90,15 @@ class Members {
     bool first = true;
     do {
       scanner_.blanks();
-      if (scanner_.next() != '"') return JsonResult::member_is_no_text;
-      if (!scanner_.string(&word, lone)) return JsonResult::not_an_object;
-      if (!std::exchange(first, false)) text += ' ';
+      if (scanner_.next() == '"') {
+        if (!scanner_.string(&word, lone)) return JsonResult::not_an_object;
+      } else {
+        if (between_words_ == ' ' || scanner_.next() == '[' || scanner_.next() == '{')
+          return JsonResult::member_is_no_text;
+        word = scanner_.scalar();
+        if (word.empty()) return JsonResult::not_an_object;
+      }
+      if (!std::exchange(first, false)) text += between_words_;
       text += word;
       scanner_.blanks();
     } while (scanner_.skip(','));
@@ -99,6 +110,7 @@ class Members {
   std::vector<std::optional<std::string>>& values_;
   std::vector<FieldKind>& kinds_;
   std::vector<std::string>* names_;
+  char between_words_;
   std::string name_;
 };
 
@@ -106,10 +118,10 @@ class Members {
 
 JsonResult read_json_members(std::string_view json, const std::vector<std::string>& wanted,
                              std::vector<std::optional<std::string>>& values, std::vector<FieldKind>& kinds,
-                             std::vector<std::string>* names) {
+                             std::vector<std::string>* names, char between_words) {
   values.assign(wanted.size(), std::nullopt);
   kinds.assign(wanted.size(), FieldKind::absent);
-  const JsonResult result = Members(json, wanted, values, kinds, names).read();
+  const JsonResult result = Members(json, wanted, values, kinds, names, between_words).read();
   // A repeated name has the value of its first occurrence.
   for (std::size_t i = 1; i < wanted.size(); ++i) {
     const auto first =

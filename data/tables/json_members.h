@@ -27,10 +27,11 @@ enum class FieldKind : unsigned char {
 
 // Reads the named members of one JSON object as Python's json.loads does, including NaN, Infinity and
 // -Infinity. A number or truth value is given as written, a list of texts joined by spaces, null as absent;
-// an object or any other list is not text. Other members may be anything and take no memory. names, if given,
+// an object or any other list is not text. between_words: instead of that space; then lists may have numbers
+// too, as written. Other members may be anything and take no memory. names, if given,
 // gets the names of all members.
 JsonResult read_json_members(std::string_view json, const std::vector<std::string>& wanted,
                              std::vector<std::optional<std::string>>& values, std::vector<FieldKind>& kinds,
-                             std::vector<std::string>* names = nullptr);
+                             std::vector<std::string>* names = nullptr, char between_words = ' ');
 
 }  // namespace comera::data

@@ -331,9 +331,11 @@ bool TableReader::take_fields(TableRow& row) {
 }
 
 bool TableReader::take_object(TableRow& row) {
-  JsonResult result = read_json_members(record_, wanted_, row.fields, row.kinds);
+  JsonResult result =
+      read_json_members(record_, wanted_, row.fields, row.kinds, nullptr, options_.between_words);
   if (result == JsonResult::member_is_no_text && options_.any_optional) {  // rare, so each is read by itself
-    result = read_json_members(record_, options_.columns, row.fields, row.kinds);
+    result =
+        read_json_members(record_, options_.columns, row.fields, row.kinds, nullptr, options_.between_words);
     for (const std::string& name : options_.optional) {
       std::vector<std::optional<std::string>> field;
       std::vector<FieldKind> kind;

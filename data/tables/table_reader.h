@@ -39,6 +39,7 @@ struct TableOptions {
       false;  // a JSON null in one of `columns` is an absent field instead of a reason to skip the row
   bool any_optional = false;  // a JSON value in one of `optional` that is no text is absent instead of a
                               // reason to skip the row
+  char between_words = ' ';   // of lists in JSON (json_members.h)
   std::string format_option = "task.format";  // the option that sets the format, for messages
 };
 

@@ -94,6 +94,42 @@ TaskScores regression_scores(std::span<const double> predictions, std::span<cons
   return result;
 }
 
+TaskScores multi_label_scores(std::span<const double> logits, std::span<const float> targets,
+                              std::int64_t labels) {
+  TaskScores scores;
+  scores.kind = TaskKind::multi_label;
+  scores.examples = std::ssize(targets) / labels;
+  COMERA_CHECK(scores.examples > 0, "there are no examples to score");
+  struct Counts {
+    double hits = 0, all = 0;  // all: targets and predictions
+    double f1() const { return all > 0 ? 2 * hits / all : 0; }
+  };
+  std::vector<Counts> of_label(static_cast<std::size_t>(labels));
+  Counts together;
+  std::int64_t exact = 0;
+  for (std::int64_t i = 0; i < scores.examples; ++i) {
+    bool same = true;
+    for (std::int64_t l = 0; l < labels; ++l) {
+      const double z = logits[i * labels + l];
+      const bool wanted = targets[i * labels + l] > 0.5F, predicted = z > 0;
+      scores.loss += std::max(z, 0.0) - (wanted ? z : 0) + std::log1p(std::exp(-std::abs(z)));
+      for (Counts* counts : {&of_label[static_cast<std::size_t>(l)], &together}) {
+        counts->hits += wanted && predicted ? 1 : 0;
+        counts->all += (wanted ? 1 : 0) + (predicted ? 1 : 0);
+      }
+      same = same && wanted == predicted;
+    }
+    exact += same ? 1 : 0;
+  }
+  const auto n = static_cast<double>(scores.examples);
+  scores.loss /= n * static_cast<double>(labels);
+  scores.accuracy = static_cast<double>(exact) / n;
+  scores.standard_error = std::sqrt(scores.accuracy * (1 - scores.accuracy) / n);
+  scores.micro_f1 = together.f1();
+  for (const Counts& counts : of_label) scores.macro_f1 += counts.f1() / static_cast<double>(labels);
+  return scores;
+}
+
 TaskScores unknown_scores(TaskKind kind, std::int64_t examples) {
   constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
   return {.set = {},
@@ -105,6 +141,8 @@ TaskScores unknown_scores(TaskKind kind, std::int64_t examples) {
           .majority = unknown,
           .f1 = unknown,
           .matthews = unknown,
+          .micro_f1 = unknown,
+          .macro_f1 = unknown,
           .pearson = unknown,
           .spearman = unknown};
 }
@@ -121,6 +159,10 @@ double TaskScores::value(TaskMetric metric) const {
       return pearson;
     case TaskMetric::spearman:
       return spearman;
+    case TaskMetric::micro_f1:
+      return micro_f1;
+    case TaskMetric::macro_f1:
+      return macro_f1;
   }
   return 0;
 }
@@ -132,6 +174,11 @@ std::string describe(const TaskScores& scores) {
   if (scores.kind == TaskKind::regression)
     return fmt::format("{}: Pearson {:.4f}, Spearman {:.4f}, squared error {:.4f}, {} examples", scores.set,
                        scores.pearson, scores.spearman, scores.loss, grouped(scores.examples));
+  if (scores.kind == TaskKind::multi_label)
+    return fmt::format(
+        "{}: micro F1 {:.2f} %, macro F1 {:.2f} %, exact {:.2f} % ± {:.2f}, loss {:.4f}, {} examples",
+        scores.set, 100 * scores.micro_f1, 100 * scores.macro_f1, 100 * scores.accuracy,
+        100 * scores.standard_error, scores.loss, grouped(scores.examples));
   return fmt::format(
       "{}: accuracy {:.2f} % ± {:.2f} (majority {:.2f} %), loss {:.4f}, F1 {:.2f} %, Matthews {:.4f}, {} "
       "examples",

@@ -13,13 +13,16 @@ struct TaskScores {
   std::string set;
   TaskKind kind = TaskKind::classification;
   std::int64_t examples = 0;
-  double loss = 0;  // mean cross-entropy in nats, or mean squared error
+  double loss = 0;  // mean cross-entropy in nats (of several labels: of each), or mean squared error
 
-  double accuracy = 0;
+  double accuracy = 0;        // of several labels: the share of examples with exactly the right ones
   double standard_error = 0;  // of the accuracy: √(a (1 − a) / examples)
   double majority = 0;        // share of the most frequent class: the accuracy of always predicting it
   double f1 = 0;              // for class 1 of two classes, else the mean over the classes
   double matthews = 0;        // correlation coefficient; R_K (Gorodkin, 2004) for more than two classes
+
+  double micro_f1 = 0;  // of all decisions about several labels
+  double macro_f1 = 0;  // the mean over these labels
 
   double pearson = 0;
   double spearman = 0;  // ranks of equal values are averaged
@@ -30,6 +33,11 @@ struct TaskScores {
 // logits: examples x classes. labels: one per example.
 TaskScores classification_scores(std::span<const double> logits, std::span<const std::int32_t> labels,
                                  std::int64_t classes);
+// Several labels, each of which is predicted where its logit is above 0 (probability 0.5). As scikit-learn's
+// f1_score with zero_division=0: a label that neither is nor is predicted has an F1 of 0. logits, targets:
+// examples x labels; targets are 0 or 1.
+TaskScores multi_label_scores(std::span<const double> logits, std::span<const float> targets,
+                              std::int64_t labels);
 // 0 for a correlation of constant values.
 TaskScores regression_scores(std::span<const double> predictions, std::span<const float> scores);
 

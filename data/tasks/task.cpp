@@ -74,8 +74,34 @@ const std::vector<Task>& tasks() {
 
 }  // namespace
 
-bool is_of_regression(TaskMetric metric) {
-  return metric == TaskMetric::pearson || metric == TaskMetric::spearman;
+bool fits(TaskMetric metric, TaskKind kind) {
+  switch (metric) {
+    case TaskMetric::accuracy:
+      return kind != TaskKind::regression;
+    case TaskMetric::f1:
+    case TaskMetric::matthews:
+      return kind == TaskKind::classification;
+    case TaskMetric::pearson:
+    case TaskMetric::spearman:
+      return kind == TaskKind::regression;
+    case TaskMetric::micro_f1:
+    case TaskMetric::macro_f1:
+      return kind == TaskKind::multi_label;
+  }
+  return false;
+}
+
+std::vector<std::string> labels_in(std::string_view field, FieldKind kind, const std::string& separator) {
+  const std::string between = kind == FieldKind::words ? std::string(1, between_labels) : separator;
+  std::vector<std::string> labels;
+  while (true) {
+    const std::size_t end = between.empty() ? field.npos : field.find(between);
+    const std::string_view part = field.substr(0, end);
+    if (const std::size_t begin = part.find_first_not_of(" \t\r"); begin != part.npos)
+      labels.emplace_back(part.substr(begin, part.find_last_not_of(" \t\r") + 1 - begin));
+    if (end == field.npos) return labels;
+    field.remove_prefix(end + between.size());
+  }
 }
 
 std::string_view name_of(TaskMetric metric) {
@@ -90,6 +116,10 @@ std::string_view name_of(TaskMetric metric) {
       return "pearson";
     case TaskMetric::spearman:
       return "spearman";
+    case TaskMetric::micro_f1:
+      return "micro_f1";
+    case TaskMetric::macro_f1:
+      return "macro_f1";
   }
   return "";
 }

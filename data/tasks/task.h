@@ -9,13 +9,17 @@
 
 namespace comera::data {
 
-enum class TaskKind : std::uint8_t { classification, regression };
+enum class TaskKind : std::uint8_t {
+  classification,  // one of several classes
+  regression,      // a number
+  multi_label,     // any number of several labels
+};
 
 // The score that measures a model's quality; larger is better.
-enum class TaskMetric : std::uint8_t { accuracy, f1, matthews, pearson, spearman };
+enum class TaskMetric : std::uint8_t { accuracy, f1, matthews, pearson, spearman, micro_f1, macro_f1 };
 std::string_view name_of(TaskMetric metric);
-// Whether it is for a regression; the others are for classification.
-bool is_of_regression(TaskMetric metric);
+// Whether it measures a task of this kind.
+bool fits(TaskMetric metric, TaskKind kind);
 
 // The rows of a file that belong to a set. Rows to train on and held-out rows are told apart by their texts
 // alone: equal texts are on the same side, whatever the order of the rows.
@@ -33,14 +37,26 @@ struct Task {
   TaskKind kind = TaskKind::classification;
   TaskMetric metric = TaskMetric::accuracy;
   std::vector<std::string> text = {};  // one or two columns
-  std::string label = {};              // column
+  std::string label =
+      {};  // column; empty for several labels that have a column of 0 or 1 each, called as they
   std::vector<std::string> labels =
       {};  // class names in the order of their indices; empty: determined from the data
   TableFormat format = TableFormat::automatic;
   bool header = true;
+  std::string separator = ",";  // between several labels in one field
   double held_out = 0;  // share of the rows of a file that are held out, for sets that are a part of one
   std::vector<Set> train = {}, validation = {};
 };
+
+// Whether each label has a column.
+inline bool has_label_columns(const Task& task) {
+  return task.kind == TaskKind::multi_label && task.label.empty() && !task.labels.empty();
+}
+
+// The texts of a JSON list arrive with this between them where labels are read.
+inline constexpr char between_labels = '\x1f';
+// The labels in a field, without the spaces around them: those of a list, or those between separators.
+std::vector<std::string> labels_in(std::string_view field, FieldKind kind, const std::string& separator);
 
 // Names of the GLUE tasks that have labels: "cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb",
 // "wnli".

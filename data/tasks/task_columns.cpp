@@ -106,8 +106,12 @@ struct Contents {
       ++numbers;
       fractions += *number != std::trunc(*number) ? 1 : 0;
     }
-    words += 1 + std::ranges::count(field, ' ');
-    if (std::ssize(values) <= most_labels) values.emplace(field);
+    const std::vector<std::string> several =
+        kind == FieldKind::words ? labels_in(field, kind, {}) : std::vector<std::string>{std::string(field)};
+    for (const std::string& value : several) {
+      words += 1 + std::ranges::count(value, ' ');
+      if (std::ssize(values) <= most_labels) values.insert(value);
+    }
   }
 
   bool all_numbers() const { return rows > 0 && numbers == rows; }
@@ -139,7 +143,11 @@ class TaskTable {
 
   const Columns& columns() const { return columns_; }
   Contents contents(const std::string& column) const {
-    TableReader reader(file_, {.format = format_, .header = header_, .columns = {column}, .nulls = true});
+    TableReader reader(file_, {.format = format_,
+                               .header = header_,
+                               .columns = {column},
+                               .nulls = true,
+                               .between_words = between_labels});
     TableRow row;
     Contents contents;
     while (reader.next(row))
@@ -215,10 +223,11 @@ std::string label_column(const TaskTable& table, const Columns& text) {
             option);
 }
 
-Columns text_columns(const TaskTable& table, const std::string& label) {
+Columns text_columns(const TaskTable& table, const Columns& labels) {
   const char* const option = "--text COLUMN, or --text FIRST,SECOND for pairs of texts";
   Columns columns = with_name(table.columns(), is_possible);
-  std::erase(columns, label);
+  std::erase_if(columns,
+                [&](const std::string& column) { return std::ranges::find(labels, column) != labels.end(); });
   const Columns named = with_name(columns, is_text_or_numbered);
   if (named.size() == 1 && is_text_name(plain_name(named[0]))) return named;
   if (named.size() == 2 && is_pair_of_texts(plain_name(named[0]), plain_name(named[1]))) return named;
@@ -248,25 +257,58 @@ TaskKind kind_of_labels(const TaskTable& table, const std::string& label, const 
             "--set task.kind=classification or --set task.kind=regression");
 }
 
+std::int64_t labels_between(const Contents& contents, const std::string& separator) {
+  std::unordered_set<std::string> labels;
+  for (const std::string& value : contents.values)
+    for (std::string& label : labels_in(value, FieldKind::text, separator)) labels.insert(std::move(label));
+  return std::ssize(labels);
+}
+
+// Several labels whose columns are given.
+TaskColumns of_label_columns(const TaskTable& table, TaskColumns found) {
+  for (const std::string& column : found.label_columns) {
+    const Contents contents = table.contents(column);
+    const bool fits = std::ranges::all_of(contents.values, [](const std::string& value) {
+      const auto number = number_in(value);
+      return is_any_name_of(plain_name(value), {"true", "false"}) ||
+             (number && (*number == 0 || *number == 1));
+    });
+    if (!fits)
+      table.ask(fmt::format("column '{}' has other values than 0 and 1, so it is not one of several labels",
+                            column),
+                "--label COLUMN for one label");
+    found.rows = std::max(found.rows, contents.rows);
+  }
+  if (found.text.empty()) found.text = text_columns(table, found.label_columns);
+  found.kind = TaskKind::multi_label;
+  found.labels = std::ssize(found.label_columns);
+  return found;
+}
+
 }  // namespace
 
 TaskColumns find_task_columns(const std::filesystem::path& file, TableFormat format, bool header,
-                              const TaskColumns& given) {
+                              const TaskColumns& given, const std::string& separator) {
   const TaskTable table(file, format, header);
   for (const std::string& column : given.text) table.require(column, "--text");
   if (!given.label.empty()) table.require(given.label, "--label");
+  for (const std::string& column : given.label_columns) table.require(column, "--label");
   TaskColumns found = given;
+  if (!given.label_columns.empty()) return of_label_columns(table, found);
   if (found.label.empty()) found.label = label_column(table, found.text);
-  if (found.text.empty()) found.text = text_columns(table, found.label);
+  if (found.text.empty()) found.text = text_columns(table, {found.label});
   const Contents labels = table.contents(found.label);
-  if (labels.lists > 0)
-    throw UsageError(
-        fmt::format("{}: column '{}' has lists in {} rows, but an example has one label here; give "
-                    "a column with one label, or one of the labels as true or false",
-                    file.string(), found.label, labels.lists));
   found.rows = labels.rows;
   found.labels = std::ssize(labels.values);
-  if (!found.kind) found.kind = kind_of_labels(table, found.label, labels);
+  if (!found.kind)
+    found.kind = labels.lists > 0 ? TaskKind::multi_label : kind_of_labels(table, found.label, labels);
+  if (*found.kind == TaskKind::multi_label && labels.lists == 0)
+    found.labels = labels_between(labels, separator);
+  if (*found.kind != TaskKind::multi_label && labels.lists > 0)
+    throw UsageError(
+        fmt::format("{}: column '{}' has lists in {} rows, but the task has one label for each text; "
+                    "give --set task.kind=multi_label, or another column",
+                    file.string(), found.label, labels.lists));
   return found;
 }
 

@@ -13,19 +13,23 @@ namespace comera::data {
 struct TaskColumns {
   std::vector<std::string> text = {};  // one or two
   std::string label = {};
+  std::vector<std::string> label_columns =
+      {};  // several labels with a column of 0 or 1 each, instead of label
   std::optional<TaskKind> kind = {};
   std::int64_t rows = 0;    // well-formed ones with a label
-  std::int64_t labels = 0;  // different ones; at most most_labels + 1 are counted
+  std::int64_t labels = 0;  // different ones; at most about most_labels are counted
 };
 inline constexpr std::int64_t most_labels = 1000;
 
 // Finds the text columns, the label's column and the kind of task, by the names of the columns (sentence1 and
 // sentence2, review, label, stars, ...), and where these say nothing by their contents (long free text; a few
-// short values that are repeated; numbers with decimals). Reads the file once or several times.
+// short values that are repeated; numbers with decimals). Lists in JSON are several labels. Reads the file
+// once or several times.
 //   given: columns and the kind that are not to be looked for.
 // UsageError, which lists the columns and says which option to give, wherever that is not plain. Errors:
 // TableReader's.
+//   separator: between several labels in a field.
 TaskColumns find_task_columns(const std::filesystem::path& file, TableFormat format, bool header,
-                              const TaskColumns& given);
+                              const TaskColumns& given, const std::string& separator = ",");
 
 }  // namespace comera::data

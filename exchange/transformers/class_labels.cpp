@@ -67,10 +67,12 @@ std::vector<std::string> read_names(const nlohmann::json& named, const std::stri
 
 SequenceAnswers read_answers(const ConfigMembers& config) {
   const auto problem = config.get<std::string>("problem_type", "");
-  COMERA_CHECK(problem.empty() || problem == "regression" || problem == "single_label_classification",
-               "{}: problem_type = \"{}\" cannot be imported; a head for one label of several, or for one "
-               "score, can",
-               config.file(), problem);
+  COMERA_CHECK(
+      problem.empty() || problem == "regression" || problem == "single_label_classification" ||
+          problem == "multi_label_classification",
+      "{}: problem_type = \"{}\" cannot be imported; a head for classes, for several labels, or for one "
+      "score, can",
+      config.file(), problem);
   SequenceAnswers answers;
   if (config.has("id2label")) {
     const nlohmann::json named = config.get<nlohmann::json>("id2label");
@@ -83,6 +85,7 @@ SequenceAnswers read_answers(const ConfigMembers& config) {
       "num_labels", config.has("id2label") ? static_cast<std::int64_t>(answers.labels.size()) : 2);
   COMERA_CHECK(answers.count > 0 && answers.count < most_classes, "{}: {} classes cannot be imported ({})",
                config.file(), answers.count, config.has("num_labels") ? "num_labels" : "id2label");
+  answers.several = problem == "multi_label_classification";
   answers.regression = problem == "regression" || (problem.empty() && answers.count == 1);
   COMERA_CHECK(!answers.regression || answers.count == 1,
                "{}: problem_type = \"regression\" with {} scores at once cannot be imported; one score can",

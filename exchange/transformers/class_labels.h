@@ -12,6 +12,7 @@ namespace comera::exchange {
 struct SequenceAnswers {
   std::int64_t count = 0;
   bool regression = false;
+  bool several = false;                  // any number of labels at once
   std::vector<std::string> labels = {};  // one per class; none for a regression
 };
 

@@ -143,7 +143,9 @@ std::string config_json(const TransformersConfig& config, const data::SpecialIds
   }
   if (config.form == Form::comera) add_comera_keys(json, model);
   if (mlm) return json.dump(2) + "\n";
-  json["problem_type"] = model.head == HeadKind::regression ? "regression" : "single_label_classification";
+  json["problem_type"] = model.head == HeadKind::regression    ? "regression"
+                         : model.head == HeadKind::multi_label ? "multi_label_classification"
+                                                               : "single_label_classification";
   for (std::int64_t i = 0; i < model.sequence_outputs(); ++i) {
     const std::string label = i < std::ssize(config.labels) ? config.labels[static_cast<std::size_t>(i)]
                                                             : fmt::format("LABEL_{}", i);
@@ -192,7 +194,9 @@ void read_head(const ConfigMembers& members, TransformersConfig& config) {
                "activation than tanh",
                members.file(), name, class_prefix(config.form));
   const SequenceAnswers answers = read_answers(members);
-  config.model.head = answers.regression ? HeadKind::regression : HeadKind::classification;
+  config.model.head = answers.regression ? HeadKind::regression
+                      : answers.several  ? HeadKind::multi_label
+                                         : HeadKind::classification;
   config.model.classes = answers.count;
   config.labels = answers.labels;
 }

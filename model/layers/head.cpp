@@ -1,6 +1,7 @@
 #include "model/layers/head.h"
 
 #include "kernels/ops/elementwise/bias_activation.h"
+#include "kernels/ops/elementwise/clicks.h"
 #include "kernels/ops/elementwise/cross_entropy.h"
 #include "kernels/ops/elementwise/dropout.h"
 #include "kernels/ops/elementwise/layer_norm.h"
@@ -192,6 +193,12 @@ void SequenceHead::pass(const EncoderStep& step, const Tensor& hidden, bool grad
                                      .classes = outputs_,
                                      .gradient = gradient,
                                      .results = step.results});
+  else if (kind_ == HeadKind::multi_label)
+    run(context, BinaryCrossEntropy{.logits = answer.reshape({examples(step) * outputs_, 1}),
+                                    .labels = step.batch.scores.slice(0, {examples(step) * outputs_}),
+                                    .count = step.batch.score_count(),
+                                    .gradient = gradient,
+                                    .results = step.results});
   else
     run(context, SquaredError{.predictions = answer,
                               .scores = step.batch.scores.slice(0, {examples(step)}),

@@ -67,7 +67,8 @@ const std::vector<Key<ModelSection>>& keys_of() {
       value("head", &S::head,
             "masked-language head, or a classification or regression head on the sequence's vector "
             "(`finetune` sets it by the task)"),
-      value("classes", &S::classes, count(1), "classes of a classification head"),
+      value("classes", &S::classes, count(1),
+            "classes of a classification head, or labels of a multi-label one"),
       value("pooling", &S::pooling,
             "input of a classification or regression head: the `first` token's hidden state, or the "
             "`mean` of all"),

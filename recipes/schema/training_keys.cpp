@@ -107,13 +107,21 @@ const std::vector<Key<TaskSection>>& keys_of() {
           "instead of `validation`, evaluate on about this share of the rows of `train` and do not train on "
           "them; they are chosen by their texts, so that equal texts are on one side"),
       value("text", &S::text, "names of the one or two text columns"),
-      value("label", &S::label, "name of the column with the label or score"),
+      value("label", &S::label,
+            "name of the column with the label or score. Empty for a multi-label task whose `labels` are "
+            "columns of 0 "
+            "or 1"),
+      value("separator", &S::separator,
+            "text between the labels of a field of a multi-label task in TSV or CSV; JSON has lists"),
       value("labels", &S::labels,
             "the classes in the order of their ids; empty: those in the training files, sorted"),
-      value("kind", &S::kind, "predict a class or a number; set for a GLUE task"),
-      value("metric", &S::metric,
-            "score on the first validation file that selects the best model (default: accuracy, or spearman "
-            "for a regression)"),
+      value("kind", &S::kind,
+            "predict a class, a number (`regression`), or any number of labels (`multi_label`); set for a "
+            "GLUE task"),
+      value(
+          "metric", &S::metric,
+          "score on the first validation file that selects the best model (default: accuracy; spearman for a "
+          "regression; micro_f1 for several labels, where accuracy is that of all labels together)"),
       value(
           "class_weights", &S::class_weights, above(0),
           "weigh the loss of the classes: a number for each, in the order of `labels`, or `balanced`: the "

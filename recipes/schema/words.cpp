@@ -27,7 +27,8 @@ template <>
 const Words<HeadKind>& words_of() {
   static const Words<HeadKind> words = {{HeadKind::mlm, "mlm"},
                                         {HeadKind::classification, "classification"},
-                                        {HeadKind::regression, "regression"}};
+                                        {HeadKind::regression, "regression"},
+                                        {HeadKind::multi_label, "multi_label"}};
   return words;
 }
 
@@ -174,7 +175,8 @@ const Words<PairEncoding>& words_of() {
 template <>
 const Words<data::TaskKind>& words_of() {
   static const Words<data::TaskKind> words = {{data::TaskKind::classification, "classification"},
-                                              {data::TaskKind::regression, "regression"}};
+                                              {data::TaskKind::regression, "regression"},
+                                              {data::TaskKind::multi_label, "multi_label"}};
   return words;
 }
 
@@ -183,7 +185,8 @@ const Words<data::TaskMetric>& words_of() {
   static const Words<data::TaskMetric> words = [] {
     Words<data::TaskMetric> all;
     for (const auto metric : {data::TaskMetric::accuracy, data::TaskMetric::f1, data::TaskMetric::matthews,
-                              data::TaskMetric::pearson, data::TaskMetric::spearman})
+                              data::TaskMetric::pearson, data::TaskMetric::spearman,
+                              data::TaskMetric::micro_f1, data::TaskMetric::macro_f1})
       all.emplace_back(metric, data::name_of(metric));
     return all;
   }();

@@ -70,7 +70,6 @@ TEST(ClassLabels, ThatCannotBeToldApartAreRefused) {
       {{{"id2label", json::object()}}, "0 classes cannot be imported (id2label)"},
       {{{"num_labels", 0}}, "0 classes cannot be imported (num_labels)"},
       {{{"num_labels", "3"}}, "num_labels = \"3\" is of the wrong kind"},
-      {{{"num_labels", 3}, {"problem_type", "multi_label_classification"}}, "multi_label_classification"},
       {{{"num_labels", 3}, {"problem_type", "regression"}}, "with 3 scores at once"},
       {{{"num_labels", 1}, {"problem_type", "single_label_classification"}}, "with one class"},
       {{{"num_labels", 3}, {"problem_type", "other"}}, "problem_type = \"other\""},

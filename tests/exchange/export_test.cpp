@@ -75,6 +75,7 @@ std::vector<Case> cases() {
       {"bert_lte", test::lte_config(), Form::bert},
       {"bert_classes", small_config(true, HeadKind::classification), Form::bert},
       {"bert_score", with(small_config(true, HeadKind::regression), first), Form::bert},
+      {"bert_labels", small_config(true, HeadKind::multi_label), Form::bert},
       {"bert_one_type", with(small_config(true), [](EncoderConfig& c) { c.types = 1; }), Form::bert},
       {"bert_relu", with(small_config(true), with_activation(Activation::relu)), Form::bert},
       {"bert_silu_classes",

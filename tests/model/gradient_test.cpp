@@ -161,6 +161,62 @@ TEST(PairsOfSequences, GradientsAgreeWithCentralDifferences) {
     }
 }
 
+// As PyTorch's CrossEntropyLoss(weight): the weighted mean of the examples' losses, which are found one by
+// one.
+TEST(WeightedClasses, LossAndGradientsAreWeighted) {
+  EncoderConfig config = small_config(true, HeadKind::classification);
+  config.weighted = true;
+  Model model(config, host_allocator(), true);
+  model.parameters().initialize(11);
+  Harness harness(reference_backend());
+  const PackedBatch batch = random_batch({7, 3, 5}, 29, model.token_embedding().right_rows());
+  const EncoderStep step(
+      {harness.context(), model.parameters(), harness.step_inputs(), harness.step_results(), true}, batch);
+  const auto loss_with = [&](const std::vector<float>& weights) {
+    std::ranges::copy(weights, batch.scores.data<float>());
+    harness.results() = StepResults{};
+    model.run_micro_batch(step, false);
+    return harness.results().loss_sum;
+  };
+  const double first = loss_with({1, 0, 0}), second = loss_with({0, 1, 0}), third = loss_with({0, 0, 1});
+  EXPECT_EQ(harness.results().target_count, 1);
+  EXPECT_NEAR(loss_with({0.5, 2, 3}), 0.5 * first + 2 * second + 3 * third, 1e-12);
+  EXPECT_EQ(harness.results().target_count, 5.5);
+  model.run_micro_batch(step, true);
+  ParameterStore& store = model.parameters();
+  for (ParameterId id = 0; id < store.size(); ++id)
+    EXPECT_LT(finite_difference_error(store.value(id), store.gradient(id),
+                                      [&] {
+                                        return loss_with({0.5, 2, 3});
+                                      }),
+              1e-6)
+        << store.info(id).name;
+}
+
+// The mean over all labels of all examples, as PyTorch's BCEWithLogitsLoss.
+TEST(MultiLabel, GradientsAgreeWithCentralDifferences) {
+  EncoderConfig config = small_config(true, HeadKind::multi_label);
+  Model model(config, host_allocator(), true);
+  model.parameters().initialize(11);
+  Harness harness(reference_backend());
+  harness.inputs().dropout = {.seed = 5, .step = 3, .micro_batch = 1};
+  const PackedBatch batch =
+      random_batch({7, 3, 5}, 29, model.token_embedding().right_rows(), 1, 3, 0, config.classes);
+  const EncoderStep step(
+      {harness.context(), model.parameters(), harness.step_inputs(), harness.step_results(), true}, batch);
+  const auto loss = [&] {
+    harness.results() = StepResults{};
+    model.run_micro_batch(step, false);
+    return harness.results().loss_sum;
+  };
+  model.run_micro_batch(step, true);
+  EXPECT_EQ(harness.results().target_count, 9);
+  ParameterStore& store = model.parameters();
+  for (ParameterId id = 0; id < store.size(); ++id)
+    EXPECT_LT(finite_difference_error(store.value(id), store.gradient(id), loss), 1e-6)
+        << store.info(id).name;
+}
+
 // Two micro-batches add their gradients.
 TEST_P(WholeModel, GradientsAccumulate) {
   Model model(config(), host_allocator(), true);

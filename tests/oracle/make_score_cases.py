@@ -35,6 +35,12 @@ def scores(name, truth, predicted):
             "spearman": found[1]}
 
 
+def labels(name, truth, predicted):
+    f1 = {average: f1_score(truth, predicted, average=average, zero_division=0) for average in ("micro", "macro")}
+    return {"name": name, "truth": np.asarray(truth).tolist(), "predicted": np.asarray(predicted).tolist(),
+            "accuracy": accuracy_score(truth, predicted), "micro": f1["micro"], "macro": f1["macro"]}
+
+
 def main():
     n = 97
     two, three = RANDOM.integers(0, 2, n), RANDOM.integers(0, 3, n)
@@ -66,8 +72,20 @@ def main():
         scores("far from 0", truth, 1e4 + truth + RANDOM.normal(0, 0.1, n)),
         scores("two", [1, 2], [3, 5]),
     ]
+    several = RANDOM.integers(0, 2, (n, 5)) * RANDOM.integers(0, 2, (n, 5))
+    nearly = np.where(RANDOM.random((n, 5)) < 0.8, several, 1 - several)
+    of_labels = [
+        labels("close", several, nearly),
+        labels("at random", several, RANDOM.integers(0, 2, (n, 5))),
+        labels("all right", several, several),
+        labels("none predicted", several, 0 * several),
+        labels("all predicted", several, 0 * several + 1),
+        labels("no answers, none predicted", 0 * several, 0 * several),
+        labels("one label never asked for", several * [1, 1, 0, 1, 1], nearly),
+        labels("one label nowhere", several * [1, 1, 0, 1, 1], nearly * [1, 1, 0, 1, 1]),
+    ]
     file = pathlib.Path(__file__).parent / "scores.json"
-    file.write_text(json.dumps({"classes": of_classes, "scores": of_numbers}, indent=None) + "\n")
+    file.write_text(json.dumps({"classes": of_classes, "scores": of_numbers, "labels": of_labels}, indent=None) + "\n")
 
 
 if __name__ == "__main__":

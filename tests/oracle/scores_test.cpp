@@ -48,5 +48,27 @@ TEST(ScoresOracle, CorrelationsAsScipy) {
   EXPECT_EQ(seen, 8);
 }
 
+TEST(ScoresOracle, SeveralLabelsAsScikitLearn) {
+  int seen = 0;
+  const json all = cases();
+  for (const json& tested : all["labels"]) {
+    std::vector<float> truth;
+    std::vector<double> logits;
+    std::int64_t labels = 0;
+    for (const json& row : tested["truth"]) {
+      for (const json& value : row) truth.push_back(value.get<float>());
+      labels = std::ssize(row);
+    }
+    for (const json& row : tested["predicted"])
+      for (const json& value : row) logits.push_back(value.get<int>() == 1 ? 0.5 : -1.5);
+    const TaskScores scores = multi_label_scores(logits, truth, labels);
+    EXPECT_NEAR(scores.accuracy, tested["accuracy"].get<double>(), 1e-12) << tested["name"];
+    EXPECT_NEAR(scores.micro_f1, tested["micro"].get<double>(), 1e-12) << tested["name"];
+    EXPECT_NEAR(scores.macro_f1, tested["macro"].get<double>(), 1e-12) << tested["name"];
+    ++seen;
+  }
+  EXPECT_EQ(seen, 8);
+}
+
 }  // namespace
 }  // namespace comera::data

@@ -119,7 +119,8 @@ TEST(RecipeOverride, ErrorsNameTheOverride) {
   EXPECT_EQ(refusal(sample, {"model.layers=two"}),
             "--set model.layers=two: model.layers is 'two'; expected an integer from 1 to 1024");
   EXPECT_EQ(refusal(sample, {"phase.0.warmup_steps=11"}),
-            "--set phase.0.warmup_steps=11: phase.0.warmup_steps = 11 is more than phase.0.steps = 10");
+            "--set phase.0.warmup_steps=11: phase.0.warmup_steps = 11 is more than phase.0.steps = 10; lower "
+            "it, or give a share: --set phase.0.warmup_share=0.1");
   EXPECT_EQ(refusal(sample, {"phase.1.steps=1"}),
             "--set phase.1.steps=1: '1' is not an entry of phase; expected 0 to 0");
   EXPECT_THAT(refusal(sample, {"tensorized.attention.ranks=[1]"}), HasSubstr("4 modes need 3 ranks"));

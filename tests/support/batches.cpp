@@ -8,14 +8,15 @@
 namespace comera::test {
 
 PackedBatch random_batch(const std::vector<int>& lengths, std::int64_t vocabulary, std::int64_t right_rows,
-                         int seed, std::int64_t spare_tokens, std::int64_t longest) {
+                         int seed, std::int64_t spare_tokens, std::int64_t longest, std::int64_t scores) {
   const int tokens = std::accumulate(lengths.begin(), lengths.end(), 0);
   const int sequences = static_cast<int>(lengths.size());
   MicroBatchCapacity capacity{.tokens = tokens + spare_tokens,
                               .sequences = sequences + 1,
                               .longest = std::max<std::int64_t>(longest, *std::ranges::max_element(lengths)),
                               .masked = (tokens + 2) / 3 + 2,
-                              .unique_ids = tokens + spare_tokens};
+                              .unique_ids = tokens + spare_tokens,
+                              .scores = scores};
   PackedBatch batch(host_allocator(), capacity);
   std::mt19937 engine(seed);
   const auto data = [](const Tensor& tensor) { return tensor.data<std::int32_t>(); };
@@ -23,7 +24,9 @@ PackedBatch random_batch(const std::vector<int>& lengths, std::int64_t vocabular
   for (int s = 0; s < sequences; ++s) {
     data(batch.sequence_offsets)[s] = row;
     data(batch.labels)[s] = s % 3;
-    batch.scores.data<float>()[s] = static_cast<float>(s % 4) - 1.5F;
+    for (std::int64_t i = 0; i < scores; ++i)
+      batch.scores.data<float>()[s * scores + i] =
+          scores > 1 ? static_cast<float>((s + 2 * i) % 3 == 0) : static_cast<float>(s % 4) - 1.5F;
     for (int i = 0; i < lengths[s]; ++i, ++row) {
       data(batch.token_ids)[row] = static_cast<int>(engine() % vocabulary);
       data(batch.position_ids)[row] = i;
@@ -58,6 +61,7 @@ PackedBatch random_batch(const std::vector<int>& lengths, std::int64_t vocabular
   data(batch.counts)[2] = masked;
   data(batch.counts)[3] = unique;
   data(batch.counts)[4] = sequences;
+  data(batch.counts)[5] = sequences * static_cast<int>(scores);
   return batch;
 }
 

@@ -39,8 +39,11 @@ bool is_of_place(const std::string& key) {
 const std::vector<data::TaskMetric>& kept_metrics(data::TaskKind kind) {
   using enum data::TaskMetric;
   static const std::vector<data::TaskMetric> of_classes = {accuracy, f1, matthews},
-                                             of_scores = {pearson, spearman};
-  return kind == data::TaskKind::regression ? of_scores : of_classes;
+                                             of_scores = {pearson, spearman},
+                                             of_labels = {micro_f1, macro_f1, accuracy};
+  return kind == data::TaskKind::regression    ? of_scores
+         : kind == data::TaskKind::multi_label ? of_labels
+                                               : of_classes;
 }
 
 std::vector<double> values_of(const std::vector<SeedResult>& results, std::size_t set,
@@ -64,6 +67,10 @@ double& value_in(data::TaskScores& scores, data::TaskMetric metric) {
       return scores.pearson;
     case data::TaskMetric::spearman:
       return scores.spearman;
+    case data::TaskMetric::micro_f1:
+      return scores.micro_f1;
+    case data::TaskMetric::macro_f1:
+      return scores.macro_f1;
   }
   throw Error("a score without a place");
 }

@@ -63,25 +63,52 @@ void check_labels(const std::vector<std::string>& labels) {
 
 // A model trained on a single answer only learns to give it.
 void check_answers(const data::Task& task, const data::Examples& examples) {
-  const auto answer = [&](std::int64_t i) {
-    return task.kind == data::TaskKind::classification ? static_cast<double>(examples.label(i))
-                                                       : static_cast<double>(examples.score(i));
+  const auto is_same = [&](std::int64_t i) {
+    return examples.label(i) == examples.label(0) && examples.score(i) == examples.score(0) &&
+           std::ranges::equal(examples.targets(i), examples.targets(0));
   };
   for (std::int64_t i = 1; i < examples.count(); ++i)
-    if (answer(i) != answer(0)) return;
+    if (!is_same(i)) return;
+  const auto answer = [&]() -> std::string {
+    switch (task.kind) {
+      case data::TaskKind::classification:
+        return fmt::format("label '{}'", task.labels[static_cast<std::size_t>(examples.label(0))]);
+      case data::TaskKind::regression:
+        return fmt::format("score {}", examples.score(0));
+      case data::TaskKind::multi_label:
+        break;
+    }
+    return "labels";
+  };
   throw Error(
       fmt::format("{}: all {} examples have the same {}, so there is nothing to learn; give other files, or "
                   "another task.label",
-                  fmt::join(files_of(task.train), ", "), examples.count(),
-                  task.kind == data::TaskKind::classification
-                      ? fmt::format("label '{}'", task.labels[static_cast<std::size_t>(answer(0))])
-                      : fmt::format("score {}", answer(0))));
+                  fmt::join(files_of(task.train), ", "), examples.count(), answer()));
+}
+
+const char* name_of_kind(data::TaskKind kind) {
+  return kind == data::TaskKind::regression       ? "regression"
+         : kind == data::TaskKind::classification ? "classification"
+                                                  : "task with several labels";
+}
+
+data::TaskMetric usual_metric(data::TaskKind kind) {
+  return kind == data::TaskKind::regression    ? data::TaskMetric::spearman
+         : kind == data::TaskKind::multi_label ? data::TaskMetric::micro_f1
+                                               : data::TaskMetric::accuracy;
+}
+
+HeadKind head_for(data::TaskKind kind) {
+  return kind == data::TaskKind::regression    ? HeadKind::regression
+         : kind == data::TaskKind::multi_label ? HeadKind::multi_label
+                                               : HeadKind::classification;
 }
 
 void check_class_weights(const TaskSection& resolved) {
   const ClassWeights& weights = resolved.class_weights;
   if (weights.any() && resolved.kind != data::TaskKind::classification)
-    throw UsageError("task.class_weights is for classes, but the task is a regression; remove it");
+    throw UsageError(fmt::format("task.class_weights is for classes, but the task is a {}; remove it",
+                                 name_of_kind(resolved.kind)));
   if (!weights.values.empty() && weights.values.size() != resolved.labels.size())
     throw UsageError(
         fmt::format("task.class_weights has {} weights, but there are {} classes: {}; give one for "
@@ -129,15 +156,19 @@ data::Task task_of(const TaskSection& section, TaskUse use) {
                       "own files set task.train and task.validation",
                       section.name, suggestion(section.name, glue)));
     if (trains && section.text.empty()) missing("task.text", "the one or two columns with text");
-    if (trains && section.label.empty()) missing("task.label", "the column with the label or score");
+    const bool columns = section.kind == data::TaskKind::multi_label && !section.labels.empty();
+    if (trains && section.label.empty() && !columns)
+      missing("task.label", "the column with the label or score");
     if (trains && section.train.empty()) missing("task.train", "the files to train on");
     task.name = section.name;
     task.kind = section.kind;
-    task.metric =
-        section.kind == data::TaskKind::regression ? data::TaskMetric::spearman : data::TaskMetric::accuracy;
+    task.metric = usual_metric(section.kind);
   }
   if (section.format != data::TableFormat::automatic) task.format = section.format;
   if (!section.header) task.header = false;
+  task.separator = section.separator;
+  if (task.separator.empty())
+    throw UsageError("task.separator is empty; give the text between labels, such as \",\"");
   if (!section.text.empty()) task.text = section.text;
   if (!section.label.empty()) task.label = section.label;
   if (!section.labels.empty()) task.labels = section.labels;
@@ -150,17 +181,16 @@ data::Task task_of(const TaskSection& section, TaskUse use) {
   if (task.kind == data::TaskKind::regression && !task.labels.empty())
     throw UsageError("task.labels names classes, but task.kind is \"regression\"; remove one of them");
   check_labels(section.labels);
-  const bool of_regression = data::is_of_regression(task.metric);
-  if (of_regression != (task.kind == data::TaskKind::regression))
+  if (!data::fits(task.metric, task.kind))
     throw UsageError(fmt::format("task.metric = \"{}\" does not fit a {}", data::name_of(task.metric),
-                                 of_regression ? "classification" : "regression"));
+                                 name_of_kind(task.kind)));
   return task;
 }
 
 Recipe resolve_task(const Recipe& recipe) {
   Recipe resolved = recipe;
   data::Task task = task_of(recipe.task);
-  if (task.kind == data::TaskKind::classification && task.labels.empty())
+  if (task.kind != data::TaskKind::regression && task.labels.empty())
     task.labels = data::find_labels(task, task.train);
   TaskSection& section = resolved.task;
   section.kind = task.kind;
@@ -173,9 +203,8 @@ Recipe resolve_task(const Recipe& recipe) {
   if (task.text.size() == 1) resolved.model.pairs = PairEncoding::joint;  // one text is no pair
   // An encoder's recipe may contain the ranks of a head that this model does not have.
   if (resolved.model.head == HeadKind::mlm) resolved.tensorized.ranks.erase("head.transform");
-  resolved.model.head =
-      task.kind == data::TaskKind::classification ? HeadKind::classification : HeadKind::regression;
-  if (task.kind == data::TaskKind::classification)
+  resolved.model.head = head_for(task.kind);
+  if (task.kind != data::TaskKind::regression)
     resolved.model.classes = static_cast<std::int64_t>(task.labels.size());
   check_class_weights(section);
   std::vector<std::string> notes;
@@ -219,6 +248,11 @@ std::optional<data::TaskScores> score(InferenceEngine& engine, const data::Task&
     std::vector<std::int32_t> labels(examples.count());
     for (std::int64_t i = 0; i < examples.count(); ++i) labels[i] = examples.label(i);
     scores = data::classification_scores(values, labels, width);
+  } else if (task.kind == data::TaskKind::multi_label) {
+    std::vector<float> wanted;
+    for (std::int64_t i = 0; i < examples.count(); ++i)
+      wanted.insert(wanted.end(), examples.targets(i).begin(), examples.targets(i).end());
+    scores = data::multi_label_scores(values, wanted, width);
   } else {
     std::vector<float> wanted(examples.count());
     for (std::int64_t i = 0; i < examples.count(); ++i) wanted[i] = examples.score(i);
@@ -238,6 +272,11 @@ Json metrics_of(const data::TaskScores& scores) {
   }
   object["accuracy"] = scores.accuracy;
   object["standard_error"] = scores.standard_error;
+  if (scores.kind == data::TaskKind::multi_label) {
+    object["micro_f1"] = scores.micro_f1;
+    object["macro_f1"] = scores.macro_f1;
+    return object;
+  }
   object["majority"] = scores.majority;
   object["f1"] = scores.f1;
   object["matthews"] = scores.matthews;
@@ -269,7 +308,7 @@ SequenceTask::SequenceTask(const TaskSection& section, const data::Tokenizer& to
 }
 
 double SequenceTask::targets(const data::Batch& batch) const {
-  if (weights_.empty()) return batch.examples;
+  if (weights_.empty()) return static_cast<double>(batch.examples * config_.scores_per_example());
   const auto weights = batch.scores.first(static_cast<std::size_t>(batch.examples));
   return std::accumulate(weights.begin(), weights.end(), 0.0);
 }
@@ -345,9 +384,8 @@ std::vector<std::string> SequenceTask::reports() const {
   };
   add("train", train_);
   for (std::size_t i = 0; i < validation_.size(); ++i) add(task_.validation[i].name, validation_[i]);
-  if (task_.kind == data::TaskKind::classification) {
-    std::vector<std::int64_t> counts(task_.labels.size());
-    for (std::int64_t i = 0; i < train_.count(); ++i) ++counts[static_cast<std::size_t>(train_.label(i))];
+  if (task_.kind != data::TaskKind::regression) {
+    const std::vector<std::int64_t> counts = train_.class_counts(task_.labels.size());
     std::vector<std::string> classes;
     for (std::size_t c = 0; c < counts.size() && c < 10; ++c)
       classes.push_back(weights_.empty()
@@ -355,7 +393,8 @@ std::vector<std::string> SequenceTask::reports() const {
                             : fmt::format("{} ({}, weight {:.3g})", task_.labels[c], counts[c], weights_[c]));
     if (counts.size() > classes.size())
       classes.push_back(fmt::format("{} more", counts.size() - classes.size()));
-    lines.push_back(fmt::format("classes: {}", fmt::join(classes, ", ")));
+    lines.push_back(fmt::format("{}: {}", task_.kind == data::TaskKind::classification ? "classes" : "labels",
+                                fmt::join(classes, ", ")));
   }
   return lines;
 }

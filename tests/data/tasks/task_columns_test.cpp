@@ -101,8 +101,17 @@ TEST_F(TaskColumnsTest, OfJsonMayBeAnything) {
                                  "{\"meta\": [1], \"text\": \"y\", \"label\": false}\n");
   EXPECT_THAT(found.text, ElementsAre("text"));
   EXPECT_EQ(found.labels, 2);
-  EXPECT_THAT(refusal("l.jsonl", "{\"text\": \"x\", \"labels\": [\"a\", \"b\"]}\n"),
-              HasSubstr("column 'labels' has lists in 1 rows"));
+  const std::string lists =
+      "{\"text\": \"x\", \"labels\": [\"a\", \"b\"]}\n{\"text\": \"y\", \"labels\": [3]}\n";
+  EXPECT_EQ(find("l.jsonl", lists).kind, TaskKind::multi_label);
+  EXPECT_EQ(find("l.jsonl", lists).labels, 3);
+  EXPECT_THAT(refusal("l.jsonl", lists, {.kind = TaskKind::classification}),
+              HasSubstr("column 'labels' has lists in 2 rows"));
+  const TaskColumns columns = find("c.tsv", "text\ta\tb\nx\t1\t0\ny\t0\t0\n", {.label_columns = {"b", "a"}});
+  EXPECT_EQ(columns.kind, TaskKind::multi_label);
+  EXPECT_EQ(columns.labels, 2);
+  EXPECT_THAT(refusal("c.tsv", "text\ta\tb\nx\t1\t0\ny\t2\t0\n", {.label_columns = {"a", "b"}}),
+              HasSubstr("column 'a' has other values than 0 and 1"));
 }
 
 TEST_F(TaskColumnsTest, ThatAreNotPlainAreAskedFor) {

@@ -96,6 +96,39 @@ TEST(Examples, ScoresMustBeNumbers) {
   EXPECT_THAT(examples.reports()[0], HasSubstr("score is not a number: 3"));
 }
 
+TEST(Examples, MayHaveSeveralLabels) {
+  const test::TemporaryFolder folder;
+  Task task{.name = "t", .kind = TaskKind::multi_label, .text = {"a"}, .label = "y", .separator = ";"};
+  const auto lists = folder.write("l.jsonl",
+                                  R"({"a": ["two", "words"], "y": ["science fiction", "drama"]}
+{"a": "x", "y": []}
+{"a": "x", "y": ["western"]}
+{"a": "x", "y": "drama; comic"}
+)");
+  const auto cells = folder.write("c.csv", "a,y\nx,science fiction; drama\nx,\nx,western\nx,drama;comic\n");
+  for (const auto& file : {lists, cells}) {
+    task.labels = find_labels(task, {{"t", file}});
+    EXPECT_THAT(task.labels, ElementsAre("comic", "drama", "science fiction", "western"));
+    task.labels = {"drama", "science fiction", "comic"};
+    const Examples examples = Examples::read(task, {{"t", file}}, tokenizer(), true, 50);
+    ASSERT_EQ(examples.count(), 3) << file;
+    EXPECT_THAT(examples.targets(0), ElementsAre(1, 1, 0));
+    EXPECT_THAT(examples.targets(1), ElementsAre(0, 0, 0));
+    EXPECT_THAT(examples.targets(2), ElementsAre(1, 0, 1));
+    EXPECT_THAT(examples.class_counts(3), ElementsAre(2, 1, 1));
+    EXPECT_THAT(examples.reports()[0], HasSubstr("unknown label ('western'): 1"));
+    if (file == lists) EXPECT_EQ(tokenizer().decode(examples.text(0, 0)), "two words");
+  }
+  // Or a column for each.
+  task.label.clear(), task.labels = {"p", "q"};
+  const auto columns = folder.write("q.tsv", "q\ta\tp\n1\tx\t0\nfalse\tx\tTrue\n2\tx\t1\n");
+  const Examples examples = Examples::read(task, {{"t", columns}}, tokenizer(), true, 50);
+  ASSERT_EQ(examples.count(), 2);
+  EXPECT_THAT(examples.targets(0), ElementsAre(0, 1));
+  EXPECT_THAT(examples.targets(1), ElementsAre(1, 0));
+  EXPECT_THAT(examples.reports()[0], HasSubstr("has neither 0 nor 1: 1 (first in line 4)"));
+}
+
 TEST(Examples, LabelsAreFoundAndSorted) {
   const test::TemporaryFolder folder;
   Task task = small_task();
@@ -216,6 +249,26 @@ TEST(Scores, Classification) {
   EXPECT_NEAR(scores.f1, 0.6555555555555556, 1e-12);  // of the classes: 4/5, 1/2, 2/3
   EXPECT_NEAR(scores.matthews, 0.5909090909090909, 1e-12);
   EXPECT_NEAR(scores.loss, 0.7327346381472298, 1e-12);
+}
+
+// The example of scikit-learn's f1_score: F1 of the labels 2/3, 1 and 2/3; micro 0.8; accuracy_score 2/3.
+TEST(Scores, SeveralLabels) {
+  const std::vector<float> wanted = {0, 0, 0, 1, 1, 1, 0, 1, 1};
+  const std::vector<double> logits = {-1, -2, -1, 3, 1, 2, 1, 1, -1};
+  const TaskScores scores = multi_label_scores(logits, wanted, 3);
+  EXPECT_EQ(scores.examples, 3);
+  EXPECT_NEAR(scores.macro_f1, 7 / 9., 1e-12);
+  EXPECT_NEAR(scores.micro_f1, 0.8, 1e-12);
+  EXPECT_NEAR(scores.accuracy, 2 / 3., 1e-12);
+  double loss = 0;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const double p = 1 / (1 + std::exp(-logits[i]));
+    loss -= wanted[i] > 0 ? std::log(p) : std::log(1 - p);
+  }
+  EXPECT_NEAR(scores.loss, loss / 9, 1e-12);
+  // A label that is nowhere has an F1 of 0 (zero_division=0).
+  EXPECT_NEAR(multi_label_scores(std::vector<double>{1, -1}, std::vector<float>{1, 0}, 2).macro_f1, 0.5,
+              1e-12);
 }
 
 TEST(Scores, TwoClassesAndConstantPredictions) {

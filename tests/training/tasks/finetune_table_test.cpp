@@ -1,4 +1,5 @@
 // `comera finetune --from MODEL --input TABLE`: one's own table without a recipe.
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 
 #include "tests/training/finetune_fixture.h"
@@ -177,6 +178,74 @@ TEST_F(FinetuneTable, IsForGlueTasksAndOtherRecipesToo) {
   expect(run_program({"finetune", "glue", "--from", at("pre"), "--output", at("h"), "--input", input, "--set",
                       "phase.0.length=32", "--set", "task.train=x"}),
          2, {"--set task.train: --input names the table"});
+}
+
+// The labels are lists in JSON, or columns of 0 and 1, with the same result.
+TEST_F(FinetuneTable, LearnsSeveralLabels) {
+  const std::vector<std::string> words = {"count", "total", "value", "index"};
+  std::ofstream lists(folder() / "l.jsonl"), columns(folder() / "c.csv");
+  columns << "text,count,total\n";
+  for (int i = 0; i < 200; ++i) {
+    const std::string a = words[i % 4], b = words[i / 4 % 4], text = a + " " + b + " " + std::to_string(i);
+    nlohmann::json labels = nlohmann::json::array();
+    for (const char* word : {"count", "total"})
+      if (a == word || b == word) labels.push_back(word);
+    lists << nlohmann::json{{"text", text}, {"labels", labels}}.dump() << "\n";
+    columns << fmt::format("{},{},{}\n", text, a == "count" || b == "count" ? 1 : 0,
+                           a == "total" || b == "total" ? 1 : 0);
+  }
+  lists.close(), columns.close();
+  const std::vector<std::string> training = {"--set", "phase.0.epochs=20", "--set",
+                                             "phase.0.learning_rate=5e-3"};
+  const auto learn = [&](const std::string& file, const std::string& run, std::vector<std::string> more) {
+    more.insert(more.end(), {"--output", at(run)});
+    more.insert(more.end(), training.begin(), training.end());
+    return tune(at(file), more);
+  };
+  const ProgramResult result = learn("l.jsonl", "run", {});
+  ASSERT_EQ(result.code, 0) << result.output;
+  EXPECT_THAT(result.output, AllOf(HasSubstr("labels           labels, 2 labels, any number a text"),
+                                   HasSubstr("best             micro_f1"), HasSubstr("labels: count ")));
+  const auto scores = last_line(folder() / "run/metrics.jsonl", "validation")["validation"]["held-out"];
+  EXPECT_GT(scores["micro_f1"].get<double>(), 0.8);
+  ASSERT_EQ(learn("c.csv", "columns", {"--label", "count,total"}).code, 0);
+  EXPECT_EQ(last_line(folder() / "columns/metrics.jsonl", "validation")["validation"]["held-out"], scores);
+  for (const char* run : {"run", "columns"}) EXPECT_EQ(run_program({"eval", at(run)}).code, 0) << run;
+  expect(learn("l.jsonl", "no", {"--set", "task.metric=f1"}), 2, {"does not fit a task with several labels"});
+  expect(learn("l.jsonl", "no", {"--set", "task.class_weights=balanced"}), 2,
+         {"task.class_weights is for classes"});
+
+  // A probability for each, of which those above 0.5 are the labels.
+  ASSERT_EQ(run_program({"predict", at("run"), "--input", at("l.jsonl"), "--output", at("p.jsonl")}).code, 0);
+  ASSERT_EQ(run_program({"predict", at("run"), "--input", at("l.jsonl"), "--output", at("p.tsv")}).code, 0);
+  std::ifstream predictions(folder() / "p.jsonl"), tsv(folder() / "p.tsv");
+  std::string line;
+  std::getline(tsv, line);
+  EXPECT_EQ(line, "line\tlabels\tcount\ttotal");
+  int several = 0;
+  while (std::getline(predictions, line)) {
+    const auto prediction = nlohmann::json::parse(line);
+    std::vector<std::string> likely;
+    for (const char* label : {"count", "total"})
+      if (prediction["probabilities"][label].get<double>() > 0.5) likely.emplace_back(label);
+    EXPECT_EQ(prediction["labels"].get<std::vector<std::string>>(), likely);
+    several += likely.size() == 2 ? 1 : 0;
+    std::getline(tsv, line);
+    EXPECT_THAT(line, HasSubstr(fmt::format("\t{}\t", fmt::join(likely, ","))));
+  }
+  EXPECT_GT(several, 0);
+
+  // To transformers and back, it says the same.
+  ASSERT_EQ(run_program({"export", at("run"), "--to", at("exported")}).code, 0);
+  std::ifstream config(folder() / "exported/config.json");
+  EXPECT_EQ(nlohmann::json::parse(config)["problem_type"], "multi_label_classification");
+  ASSERT_EQ(run_program({"import", at("exported"), "--output", at("back.h5")}).code, 0);
+  const ProgramResult again = run_program({"predict", at("back.h5"), "--input", at("l.jsonl"), "--output",
+                                           at("q.tsv"), "--set", "task.text=text"});
+  ASSERT_EQ(again.code, 0) << again.output;
+  std::ifstream first(folder() / "p.tsv"), second(folder() / "q.tsv");
+  for (std::string a, b; std::getline(first, a) && std::getline(second, b);)
+    EXPECT_EQ(a.substr(0, a.find("\t0.")), b.substr(0, b.find("\t0.")));
 }
 
 // One run for each seed, as they are without --seeds, and their mean and deviation.
