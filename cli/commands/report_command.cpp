@@ -150,9 +150,12 @@ std::vector<std::pair<std::string, std::string>> facts_of_starts(const std::vect
   if (starts.empty()) return {};
   const RunStart &first = starts.front(), &last = starts.back();
   std::vector<std::pair<std::string, std::string>> facts = {
-      {"date", first.time + (starts.size() > 1
-                                 ? fmt::format("; resumed {} times, last {}", starts.size() - 1, last.time)
-                                 : std::string())},
+      {"date", first.time + (starts.size() > 1 ? fmt::format("; resumed {}, last {}",
+                                                             starts.size() == 2
+                                                                 ? std::string("once")
+                                                                 : fmt::format("{} times", starts.size() - 1),
+                                                             last.time)
+                                               : std::string())},
       {"machine", first.machine}};
   std::string command;
   for (const std::string& word : first.command)

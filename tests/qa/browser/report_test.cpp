@@ -123,6 +123,48 @@ TEST_F(BrowserReport, TablesAloneAreAPageToo) {
   EXPECT_THAT(document, HasSubstr("data-drawn=\"all\""));
 }
 
+std::size_t count_of(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+// The same data give nearly the same unigram loss, whichever pieces were masked.
+TEST_F(BrowserReport, RunsShareOneUnigramLine) {
+  ReportedRun first = run_named("first", 4.125), second = run_named("second", 3.5);
+  for (auto& line : second.metrics)
+    if (line.contains("unigram_loss")) line["unigram_loss"] = 6.01;
+  const std::string document = document_of(report_page({first, second}, {}, "made now"), "");
+  EXPECT_EQ(count_of(document, "</span>unigram</span>"), 1U);
+  EXPECT_EQ(count_of(document, ", unigram</span>"), 0U);
+}
+
+TEST_F(BrowserReport, EachScoreHasItsColour) {
+  std::vector<ReportedRun> runs;
+  for (const char* name : {"first", "second"}) {
+    ReportedRun run{.name = name};
+    for (int step = 10; step <= 30; step += 10)
+      run.metrics.push_back({{"step", step}, {"validation", {{"dev", {{"accuracy", 0.5}, {"f1", 0.25}}}}}});
+    runs.push_back(run);
+  }
+  const std::string document =
+      document_of(report_page(runs, {}, "made now"),
+                  "const strokes = [...document.querySelectorAll('figure path')].map(path => "
+                  "path.getAttribute('stroke'));"
+                  "document.body.dataset.colours = strokes.length + ' ' + new Set(strokes).size;");
+  EXPECT_THAT(document, HasSubstr("data-colours=\"4 4\""));
+}
+
+TEST_F(BrowserReport, ShortRunsAreMeasuredInMinutes) {
+  ReportedRun run = run_named("short", 4.125);
+  for (auto& line : run.metrics)
+    if (line.contains("ms_per_step")) line["ms_per_step"] = 36;
+  const std::string document =
+      document_of(report_page({run}, {}, "made now"), "document.getElementById('axis1').click();");
+  EXPECT_THAT(document, HasSubstr("minutes of training</text>"));
+  EXPECT_THAT(document, HasSubstr("the model's first guess is right"));
+}
+
 TEST_F(BrowserReport, CurvesGoOverHoursToo) {
   const std::string page = report_page({run_named("first", 4.125)}, {}, "made now");
   const std::string document = document_of(page, "document.getElementById('axis1').click();");
