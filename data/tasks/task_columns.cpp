@@ -16,11 +16,11 @@ namespace {
 
 using Columns = std::vector<std::string>;
 
-// "Sentence 1", "sentence_1" and "sentence1" are one name.
+// "Sentence 1", "sentence_1" and "sentence1" are one name. Letters beyond ASCII stay as they are.
 std::string plain_name(const std::string& name) {
   std::string letters;
   for (const unsigned char c : name)
-    if (std::isalnum(c) != 0) letters += static_cast<char>(std::tolower(c));
+    if (c >= 0x80 || std::isalnum(c) != 0) letters += static_cast<char>(std::tolower(c));
   return letters;
 }
 

@@ -95,6 +95,13 @@ TEST_F(TaskColumnsTest, AreFoundByTheirContents) {
   EXPECT_EQ(scored.kind, TaskKind::regression);
 }
 
+TEST_F(TaskColumnsTest, HaveNamesOfAnyLanguage) {
+  const TaskColumns found = find(
+      "t.tsv", table("номер\tотзыв\tоценка", {"%d\tчетыре слова и %d\tда", "%d\tдругие слова и %d\tнет"}));
+  EXPECT_THAT(found.text, ElementsAre("отзыв"));
+  EXPECT_EQ(found.label, "оценка");
+}
+
 TEST_F(TaskColumnsTest, OfJsonMayBeAnything) {
   const TaskColumns found = find("t.jsonl",
                                  "{\"meta\": {\"a\": 1}, \"text\": \"x\", \"label\": true}\n"

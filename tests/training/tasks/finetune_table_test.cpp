@@ -40,9 +40,14 @@ class FinetuneTable : public Finetune {
     return (folder() / name).string();
   }
   ProgramResult tune(const std::string& input, std::vector<std::string> more = {}) const {
-    std::vector<std::string> all = {"finetune",         "--from", (folder() / "pre").string(),
-                                    "--input",          input,    "--set",
-                                    "phase.0.epochs=1", "--set",  "phase.0.tokens_per_micro_batch=256"};
+    std::vector<std::string> all = {"finetune",
+                                    "--input",
+                                    input,
+                                    "--set",
+                                    "phase.0.epochs=1",
+                                    "--set",
+                                    "phase.0.tokens_per_micro_batch=256"};
+    if (std::ranges::find(more, "--from") == more.end()) all.insert(all.end(), {"--from", at("pre")});
     all.insert(all.end(), more.begin(), more.end());
     return run_program(all);
   }
@@ -103,6 +108,25 @@ TEST_F(FinetuneTable, AsksWhereTheTableIsNotPlain) {
   expect(tune(input), 2, {"--output DIR"});
   expect(run_program({"finetune", "--output", at("u")}), 2, {"--from MODEL"});
   expect(run_program({"finetune", "--from", at("pre"), "--output", at("u")}), 2, {"--input FILE"});
+}
+
+// What has learned pairs in one sequence goes on with that, and with lower rates; so does what was tuned from
+// it.
+TEST_F(FinetuneTable, IsFittedToTheModel) {
+  const std::string pairs = table("p.csv", "question,answer,label", "%a,%b,%y");
+  ASSERT_EQ(run_program({"export", at("pre"), "--to", at("exported")}).code, 0);
+  ASSERT_EQ(run_program({"import", at("exported"), "--output", at("bert.h5")}).code, 0);
+  ASSERT_EQ(tune(pairs, {"--from", at("bert.h5"), "--output", at("bert")}).code, 0);
+  ASSERT_EQ(tune(pairs, {"--from", at("bert"), "--output", at("again")}).code, 0);
+  for (const char* run : {"bert", "again"}) {
+    EXPECT_EQ(tuned(run).model.pairs, PairEncoding::joint) << run;
+    EXPECT_EQ(tuned(run).model.pooling, Pooling::first) << run;
+    EXPECT_EQ(tuned(run).phases[0].learning_rate, LearningRates::all(5e-5)) << run;
+  }
+  ASSERT_EQ(tune(pairs, {"--output", at("mean"), "--set", "model.pairs=joint"}).code, 0);
+  ASSERT_EQ(tune(pairs, {"--from", at("mean"), "--output", at("mean2")}).code, 0);
+  EXPECT_EQ(tuned("mean2").model.pairs, PairEncoding::joint) << "as it has learned to compare";
+  EXPECT_EQ(tuned("mean2").model.pooling, Pooling::mean);
 }
 
 // A run that goes on keeps what it had found, and refuses another table.
