@@ -164,6 +164,11 @@ class TaskTable {
   }
 
   [[noreturn]] void ask(const std::string& what, const std::string& option) const {
+    if (all_.size() == 1)
+      throw UsageError(
+          fmt::format("{}: has only the column '{}', but a table to learn from has a text and a label; "
+                      "if its fields are apart by other than tabs (.tsv) or commas (.csv), save it so",
+                      file_.string(), all_[0]));
     const bool unnamed = header_ && std::ranges::none_of(columns_, [](const std::string& column) {
                            return is_label_name(plain_name(column)) || is_text_name(plain_name(column));
                          });

@@ -129,6 +129,7 @@ TEST_F(TaskColumnsTest, ThatAreNotPlainAreAskedFor) {
               AllOf(HasSubstr("'text', 'comment' may all be the text"), HasSubstr("--text FIRST,SECOND")));
   EXPECT_THAT(refusal("t.tsv", "text\tother\nx\ty\n"), HasSubstr("no column looks like a label"));
   EXPECT_THAT(refusal("t.tsv", "word\tlabel\nx\ta\n"), HasSubstr("no column looks like free text"));
+  EXPECT_THAT(refusal("t.csv", "text;label\nx;a\n"), HasSubstr("has only the column 'text;label'"));
   // Its header is its first row.
   EXPECT_THAT(refusal("t.tsv", table("gj04\t1\t\tthey like it", {"gj04\t1\t\ta %d", "gj%d\t0\t*\tthe %d"})),
               HasSubstr("(and --set task.header=false if its first line is no header)"));
