@@ -106,6 +106,8 @@ double TrainingRun::uniform_loss() const {
       return std::log(static_cast<double>(setup_.tokenizer->vocabulary()));
     case HeadKind::classification:
       return std::log(static_cast<double>(recipe.model.classes));
+    case HeadKind::multi_label:
+      return std::log(2.0);  // of each label
     case HeadKind::regression:
       return 0;
   }
