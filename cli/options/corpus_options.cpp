@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "cli/options/choice.h"
-#include "cli/options/standard_input.h"
 #include "data/corpus/corpus_filters.h"
+#include "data/corpus/documents/standard_input.h"
 #include "data/tables/table_corpus.h"
 #include "kernels/core/console.h"
 #include "reports/number_text.h"
@@ -50,7 +50,7 @@ std::unique_ptr<data::DocumentSource> within_usual_limits(std::unique_ptr<data::
 
 std::unique_ptr<data::DocumentSource> open_part(const CorpusInput& input,
                                                 std::vector<std::filesystem::path> inputs) {
-  std::ranges::transform(inputs, inputs.begin(), or_standard_input);
+  std::ranges::transform(inputs, inputs.begin(), data::or_standard_input);
   if (input.text.empty()) {
     data::CorpusOptions options;
     options.inputs = inputs;

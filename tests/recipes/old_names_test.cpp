@@ -113,7 +113,9 @@ TEST(OldNames, OfEveryKeyAndValueWork) {
                  now = parse_recipe(with_names_of_now(text), "new.toml");
     EXPECT_EQ(old, now);
     EXPECT_EQ(to_toml(old), to_toml(now));
-    EXPECT_EQ(parse_stored_recipe(text, "checkpoint"), now);
+    Recipe stored = now;
+    stored.precision.compute = Compute::fp32;  // what recipes without the key were when they were stored
+    EXPECT_EQ(parse_stored_recipe(text, "checkpoint"), stored);
     EXPECT_THAT(now.old_names.met, IsEmpty());
     EXPECT_EQ(note_of_old_names(now), std::nullopt);
   }

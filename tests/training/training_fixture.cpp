@@ -105,6 +105,9 @@ row_modes = [8, 8, 8]
 column_modes = [2, 3, 4]
 ranks = [6, 7]
 
+[precision]
+compute = "fp32"
+
 [data]
 train = "{0}"
 validation = "{0}"

@@ -8,9 +8,9 @@ namespace {
 
 constexpr std::size_t none = std::string_view::npos;
 
-bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+bool is_white(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
-bool is_blank_line(std::string_view line) { return std::ranges::all_of(line, is_space); }
+bool is_blank_line(std::string_view line) { return std::ranges::all_of(line, is_white); }
 
 // The position after the last line end of `text`; none if there is none before it, or it lies within the
 // first quarter, which would make a very short document.

@@ -37,7 +37,7 @@ TEST_F(Input, MakesWhatTheSingleCommandsMake) {
   const ProgramResult made = run_program(command());
   ASSERT_EQ(made.code, 0) << made.output;
   for (const char* part :
-       {"bytes per token", "its dense baseline has", "ms a step", "memory, MiB", "passes           short ",
+       {"bytes per token", "than its dense baseline's", "ms a step", "memory, MiB", "passes           short ",
         "over the training data", "if started now", "held-out loss"})
     EXPECT_THAT(made.output, HasSubstr(part));
   const std::string model = (folder() / "tok.model").string(), shards = (folder() / "shards").string();
@@ -99,7 +99,7 @@ TEST_F(Input, TablesFitATerminal) {
     }
   }
   EXPECT_GE(tables, 10) << result.output;
-  EXPECT_THAT(result.output, testing::ContainsRegex("parameters       [0-9]+,[0-9][0-9][0-9] against"));
+  EXPECT_THAT(result.output, testing::ContainsRegex("parameters       [0-9]+,[0-9][0-9][0-9], "));
 }
 
 TEST_F(Input, MovesWithTheRun) {
@@ -182,7 +182,7 @@ TEST_F(Input, ATrialRefusesWhatTheRunRefuses) {
   }
 }
 
-TEST_F(Input, FewDocumentsMayLeaveNothingToHoldOut) {
+TEST_F(Input, FewDocumentsLeaveSomethingToHoldOut) {
   fs::create_directory(folder() / "few");
   for (int i = 0; i < 4; ++i)
     std::ofstream(folder() / fmt::format("few/file{}.py", i))
@@ -192,7 +192,8 @@ TEST_F(Input, FewDocumentsMayLeaveNothingToHoldOut) {
   words.back() = "0.00001";
   const ProgramResult result = run_program(words);
   EXPECT_EQ(result.code, 0) << result.output;
-  EXPECT_THAT(result.output, HasSubstr("note: no document was held out"));
+  EXPECT_THAT(result.output, testing::ContainsRegex("validation +1 "));
+  EXPECT_THAT(result.output, HasSubstr("held-out loss  "));
 }
 
 TEST_F(Input, ItsTokenizerMayBeGiven) {

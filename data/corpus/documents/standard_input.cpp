@@ -1,4 +1,4 @@
-#include "cli/options/standard_input.h"
+#include "data/corpus/documents/standard_input.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -11,7 +11,7 @@
 
 #include "kernels/core/check.h"
 
-namespace comera::cli {
+namespace comera::data {
 
 namespace {
 
@@ -71,4 +71,4 @@ std::filesystem::path or_standard_input(const std::filesystem::path& path) {
   return "/dev/stdin";
 }
 
-}  // namespace comera::cli
+}  // namespace comera::data
