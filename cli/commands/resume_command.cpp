@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
-#include <ranges>
 
 #include "cli/commands/commands.h"
 #include "cli/options/arguments.h"
@@ -47,13 +46,15 @@ void move_data(DataSection& data, const std::vector<std::string>& folders) {
     if (!data.validation.empty() && data::has_held_out(data.train)) data.validation = data.train;
     return;
   }
+  std::vector<std::string> known;
+  for (const DataSource& source : data.sources) known.push_back(source.folder);
   for (const std::string& folder : folders) {
     const std::string name = DataSource{.folder = folder, .weight = {}}.name();
     const auto moved = std::ranges::find(data.sources, name, &DataSource::name);
     if (moved == data.sources.end())
       throw UsageError(
           fmt::format("--data {}: the run has no source named {}; its folders are {}", folder, name,
-                      fmt::join(data.sources | std::views::transform(&DataSource::folder), ", ")));
+                      fmt::join(known, ", ")));
     moved->folder = folder;
   }
 }

@@ -41,7 +41,7 @@ bool is_text_name(const std::string& name) {
 std::string numbered_stem(const std::string& name, char number, char letter) {
   if (name.empty()) return {};
   if (name.back() == number || name.back() == letter)
-    if (const std::string stem = name.substr(0, name.size() - 1); is_text_name(stem)) return stem;
+    if (std::string stem = name.substr(0, name.size() - 1); is_text_name(stem)) return stem;
   if (name.front() == number && is_text_name(name.substr(1))) return name.substr(1);
   return {};
 }
@@ -233,7 +233,7 @@ Columns text_columns(const TaskTable& table, const Columns& labels) {
   Columns columns = with_name(table.columns(), is_possible);
   std::erase_if(columns,
                 [&](const std::string& column) { return std::ranges::find(labels, column) != labels.end(); });
-  const Columns named = with_name(columns, is_text_or_numbered);
+  Columns named = with_name(columns, is_text_or_numbered);
   if (named.size() == 1 && is_text_name(plain_name(named[0]))) return named;
   if (named.size() == 2 && is_pair_of_texts(plain_name(named[0]), plain_name(named[1]))) return named;
   if (named.size() == 2 && is_pair_of_texts(plain_name(named[1]), plain_name(named[0])))

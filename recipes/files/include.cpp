@@ -11,7 +11,7 @@ namespace comera::recipe_detail {
 std::filesystem::path included_file(const std::string& given, const std::string& file,
                                     const std::string& place) {
   std::error_code code;
-  const std::filesystem::path beside = std::filesystem::path(file).parent_path() / given;
+  std::filesystem::path beside = std::filesystem::path(file).parent_path() / given;
   if (std::filesystem::exists(beside, code) && !std::filesystem::is_directory(beside, code)) return beside;
   if (const auto packaged = packaged_recipe(given); packaged && given.find('/') == std::string::npos)
     return *packaged;

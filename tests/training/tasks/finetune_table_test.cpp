@@ -210,7 +210,8 @@ TEST_F(FinetuneTable, LearnsSeveralLabels) {
   std::ofstream lists(folder() / "l.jsonl"), columns(folder() / "c.csv");
   columns << "text,count,total\n";
   for (int i = 0; i < 200; ++i) {
-    const std::string a = words[i % 4], b = words[i / 4 % 4], text = a + " " + b + " " + std::to_string(i);
+    const std::string &a = words[i % 4], &b = words[i / 4 % 4];
+    const std::string text = a + " " + b + " " + std::to_string(i);
     nlohmann::json labels = nlohmann::json::array();
     for (const char* word : {"count", "total"})
       if (a == word || b == word) labels.push_back(word);

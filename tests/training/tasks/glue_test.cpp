@@ -349,7 +349,7 @@ TEST(Glue, TasksHaveSeveralSpellings) {
 TEST_F(GlueCommand, TasksWithoutFilesAreNamed) {
   const ProgramResult result = run_program(arguments("out", {"--tasks", "QNLI"}, "1"));
   expect(result, 2, {"QNLI has no train.tsv"});
-  std::ofstream(folder() / "glue/RTE/test.tsv", std::ios::app);
+  const std::ofstream test(folder() / "glue/RTE/test.tsv", std::ios::app);
   EXPECT_EQ(run_program(arguments("out", {"--tasks", "RTE"}, "1")).code, 0);
 }
 
