@@ -15,4 +15,7 @@ void choose_precision(Recipe& recipe, const std::string& device = "");
 // What to say of a new training's number format on this machine, in one line; empty if nothing.
 std::string precision_note(const Recipe& recipe, bool on_gpu);
 
+// The same where a model of this recipe predicts.
+std::string inference_precision_note(const Recipe& recipe);
+
 }  // namespace comera::cli

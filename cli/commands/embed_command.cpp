@@ -10,6 +10,8 @@
 #include "cli/options/choice.h"
 #include "cli/options/inference_options.h"
 #include "cli/options/output_options.h"
+#include "cli/precision_note.h"
+#include "data/corpus/documents/standard_input.h"
 #include "data/tables/table_reader.h"
 #include "kernels/backends/backends.h"
 #include "kernels/core/console.h"
@@ -60,6 +62,7 @@ void embed(const EmbedOptions& options) {
   const OutputFormat format = output_format(options.output.path, {OutputFormat::hdf5, OutputFormat::jsonl});
   options.output.check(options.input);
   LoadedModel loaded = options.inference.load();
+  log_info("{}", inference_precision_note(loaded.recipe));
   data::Task task;
   task.format = loaded.recipe.task.format;
   task.header = loaded.recipe.task.header;
@@ -137,7 +140,10 @@ void add_embed_command(CLI::App& program) {
       "    --output functions.h5\n"
       "The file holds `vectors` (rows x hidden) and `lines`, the input line of each row. All vectors are "
       "kept in memory until the end.");
-  command->callback([options] { embed(*options); });
+  command->callback([options] {
+    options->input = data::or_standard_input(options->input);
+    embed(*options);
+  });
 }
 
 }  // namespace comera::cli

@@ -90,6 +90,7 @@ void add_finetune_command(CLI::App& program) {
       "stops; SIGQUIT does not save. Continue with comera resume. best.h5 is the best model by task.metric.");
   command->callback([options] {
     run_in_job([&](Communicator& communicator, StopSignals& signals) {
+      options->writes = !options->rates.asked && !options->dry_run;
       if (options->rates.asked)
         find_rate(
             options->rates, options->training, true, [&] { return finetune_task(*options).recipe; },

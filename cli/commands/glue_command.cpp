@@ -153,8 +153,19 @@ class GlueBenchmark {
     command.recipe.overrides = {fmt::format("task.name=\"{}\"", task), fmt::format("run.seed={}", seed)};
     if (data::has_few_examples(task))
       command.recipe.overrides.push_back(fmt::format("phase.0.epochs={}", options_.small_epochs));
+    // One number format for a folder, also where it is continued on another machine.
+    if (const std::optional<GlueResult> known = any_result())
+      command.recipe.overrides.push_back(
+          fmt::format("precision.compute=\"{}\"", name_of(known->recipe.precision.compute)));
     for (const std::string& own : options_.recipe.overrides) command.recipe.overrides.push_back(own);
     return command;
+  }
+
+  std::optional<GlueResult> any_result() const {
+    std::error_code code;
+    for (const std::filesystem::path& run : storage::entries_of(options_.output / "runs", code))
+      if (has_result(run)) return read_result(run);
+    return std::nullopt;
   }
 
   Recipe recipe_for(const TrainingCommandOptions& command, const std::string& task) const {

@@ -11,6 +11,8 @@
 #include "cli/inference_task.h"
 #include "cli/options/inference_options.h"
 #include "cli/options/output_options.h"
+#include "cli/precision_note.h"
+#include "data/corpus/documents/standard_input.h"
 #include "kernels/backends/backends.h"
 #include "kernels/core/console.h"
 #include "storage/durable_file.h"
@@ -152,6 +154,7 @@ void predict(const PredictOptions& options) {
   const OutputFormat format = output_format(options.output.path, {OutputFormat::tsv, OutputFormat::jsonl});
   options.output.check(options.input);
   LoadedModel loaded = options.inference.load();
+  log_info("{}", inference_precision_note(loaded.recipe));
   if (loaded.model.config().head == HeadKind::mlm)
     throw UsageError(
         fmt::format("{} is a pretrained model without a task; fine-tune it first, or use `comera "
@@ -207,7 +210,10 @@ void add_predict_command(CLI::App& program) {
       "  comera predict imported.h5 --input pairs.csv --output predictions.tsv \\\n"
       "    --set 'task.text=[\"premise\", \"hypothesis\"]'\n"
       "Each output line names its input line. Unreadable rows are skipped and reported.");
-  command->callback([options] { predict(*options); });
+  command->callback([options] {
+    options->input = data::or_standard_input(options->input);
+    predict(*options);
+  });
 }
 
 }  // namespace comera::cli

@@ -52,9 +52,8 @@ void move_data(DataSection& data, const std::vector<std::string>& folders) {
     const std::string name = DataSource{.folder = folder, .weight = {}}.name();
     const auto moved = std::ranges::find(data.sources, name, &DataSource::name);
     if (moved == data.sources.end())
-      throw UsageError(
-          fmt::format("--data {}: the run has no source named {}; its folders are {}", folder, name,
-                      fmt::join(known, ", ")));
+      throw UsageError(fmt::format("--data {}: the run has no source named {}; its folders are {}", folder,
+                                   name, fmt::join(known, ", ")));
     moved->folder = folder;
   }
 }

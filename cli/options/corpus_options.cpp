@@ -39,15 +39,6 @@ data::DocumentUnit unit_named(const std::string& name) {
   return name == "line" ? data::DocumentUnit::line : data::DocumentUnit::automatic;
 }
 
-// The limits that nobody has asked for must not drop most of a corpus.
-std::unique_ptr<data::DocumentSource> within_usual_limits(std::unique_ptr<data::DocumentSource> source,
-                                                          const CorpusInput& input) {
-  std::map<std::string, std::string> remedies;
-  if (!input.max_bytes) remedies["too large"] = fmt::format("raise {}", input.max_bytes_option);
-  if (!input.min_bytes) remedies["too small"] = "lower --min-bytes";
-  return std::make_unique<data::WithinLimits>(std::move(source), std::move(remedies));
-}
-
 std::unique_ptr<data::DocumentSource> open_part(const CorpusInput& input,
                                                 std::vector<std::filesystem::path> inputs) {
   std::ranges::transform(inputs, inputs.begin(), data::or_standard_input);
@@ -58,6 +49,7 @@ std::unique_ptr<data::DocumentSource> open_part(const CorpusInput& input,
     options.document = unit_named(input.document);
     options.min_bytes = input.min_bytes;
     options.max_bytes = input.max_bytes;
+    data::refuse_mostly_dropped(options, input.max_bytes_option);
     return std::make_unique<data::FileCorpus>(options);
   }
   data::TableCorpusOptions options;
@@ -137,7 +129,7 @@ CLI::Option* add_corpus_options(CLI::App& command, CorpusInput& input, const cha
 }
 
 std::unique_ptr<data::DocumentSource> open_corpus(const CorpusInput& input) {
-  std::unique_ptr<data::DocumentSource> corpus = within_usual_limits(open_part(input, input.inputs), input);
+  std::unique_ptr<data::DocumentSource> corpus = open_part(input, input.inputs);
   if (!input.held_out.empty())
     corpus = std::make_unique<data::WithoutTrainingFunctions>(
         std::make_unique<data::TrainingThenHeldOut>(std::move(corpus), open_part(input, input.held_out)));

@@ -132,18 +132,22 @@ TableTask with_table(Recipe recipe, const TableOptions& options, const std::vect
           .file = options.input,
           .validation = options.validation,
           .rows = found.rows,
-          .labels = found.labels};
+          .labels = found.labels,
+          .unused = found.unused};
 }
 
 std::string describe(const TableTask& table) {
-  const auto& [recipe, file, validation, rows, labels] = table;
+  const auto& [recipe, file, validation, rows, labels, unused] = table;
   const TaskSection& task = recipe.task;
   const PhaseSection& phase = recipe.phases[0];
   const bool pairs = task.text.size() == 2, separate = recipe.model.pairs == PairEncoding::separate;
-  std::string text = fmt::format("table            {}, {} rows\n", file, grouped(rows));
+  std::string text = fmt::format("table            {}, {} rows with a label\n", file, grouped(rows));
   text += pairs ? fmt::format("texts            {} and {}, {}\n", task.text[0], task.text[1],
                               separate ? "encoded separately and compared" : "in one sequence")
                 : fmt::format("text             {}\n", task.text[0]);
+  if (!table.unused.empty())
+    text += fmt::format("not used         {} (--text COLUMN,COLUMN for pairs of texts)\n",
+                        fmt::join(table.unused, ", "));
   const bool several = task.kind == data::TaskKind::multi_label;
   const char* const of = several ? "labels, any number a text" : "classes";
   text += fmt::format("{:<17}{}, {}\n", several ? "labels" : "label",

@@ -25,10 +25,11 @@ void add_table_options(CLI::App& command, TableOptions& options);
 
 // A recipe whose task is a table.
 struct TableTask {
-  Recipe recipe;                 // names its files by their whole paths
-  std::string file, validation;  // as given
-  std::int64_t rows = 0;         // with a label
-  std::int64_t labels = 0;       // different ones
+  Recipe recipe;                         // names its files by their whole paths
+  std::string file, validation;          // as given
+  std::int64_t rows = 0;                 // with a label
+  std::int64_t labels = 0;               // different ones
+  std::vector<std::string> unused = {};  // columns
 };
 
 // The recipe for the table. Columns and kind that neither RECIPE, --set (overrides) nor the options name are

@@ -53,7 +53,19 @@ class SeedRuns {
     own.training.output = folder_of(seed).string();
     own.training.resume = resume;
     own.training.recipe.overrides.push_back(fmt::format("run.seed={}", seed));
+    // One number format for all seeds, also where they are continued on another machine.
+    if (const std::optional<SeedResult> known = any_result();
+        known && !sets_key(own.training.recipe.overrides, "precision.compute"))
+      own.training.recipe.overrides.push_back(
+          fmt::format("precision.compute=\"{}\"", name_of(known->recipe.precision.compute)));
     return finetune_task(own);
+  }
+  std::optional<SeedResult> any_result() const {
+    std::error_code code;
+    for (const std::filesystem::path& run : storage::entries_of(folder_, code))
+      if (std::filesystem::is_directory(run, code))
+        if (auto known = read_seed_result(run)) return known;
+    return std::nullopt;
   }
   std::filesystem::path folder_of(std::int64_t seed) const { return folder_ / fmt::format("seed-{}", seed); }
 

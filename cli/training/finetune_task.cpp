@@ -69,7 +69,7 @@ FinetuneTask finetune_task(const FinetuneOptions& options) {
   if (!has_table && usual && !has_task(recipe.task))
     throw UsageError("there is nothing to learn: give a table of texts and labels with --input FILE");
   if (!has_table) return {recipe};
-  if (recipe.run.output.empty())
+  if (recipe.run.output.empty() && options.writes)
     throw UsageError("there is no folder for the run: name it with --output DIR");
   const std::vector<std::string>& overrides = training.recipe.overrides;
   TableTask task = with_table(recipe, options.table, overrides);

@@ -10,6 +10,7 @@ namespace comera::cli {
 struct FinetuneOptions {
   TrainingCommandOptions training;
   TableOptions table;
+  bool writes = true;  // whether it needs a folder for the run
 };
 
 struct FinetuneTask {

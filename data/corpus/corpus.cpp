@@ -113,6 +113,30 @@ bool FileCorpus::open(const FileWalk::File& file) {
   }
 }
 
+void refuse_mostly_dropped(const CorpusOptions& options, const std::string& limit) {
+  if (options.max_bytes) return;
+  FileWalk walk(options.inputs);
+  Dropped large, rest;
+  std::string first;
+  DroppedByReason ignored;
+  for (FileWalk::File file; walk.next(file, ignored);) {
+    const std::string_view language = language_of(suffix_of(file.path));
+    const bool chosen = options.languages.empty() ||
+                        std::ranges::find(options.languages, language) != options.languages.end();
+    if ((language.empty() && !file.named) || !chosen) continue;
+    const bool is_file = !is_prose(language) || options.document == DocumentUnit::file;
+    const bool too_large = is_file && !file.named && file.bytes > usual_max_bytes;
+    if (too_large && first.empty()) first = file.path.string();
+    (too_large ? large : rest).add(file.bytes);
+  }
+  if (large.bytes > rest.bytes)
+    throw UsageError(
+        fmt::format("more than half of the input would be left out as too large: {}, such as {}; give {} "
+                    "another limit than {} "
+                    "bytes, or this one to leave them out",
+                    count_and_bytes(large), first, limit, usual_max_bytes));
+}
+
 bool FileCorpus::take(std::string& text, Document& document) {
   const auto size = static_cast<std::int64_t>(text.size());
   const auto reject = [&](const char* reason) {
@@ -131,13 +155,25 @@ bool FileCorpus::take(std::string& text, Document& document) {
   return true;
 }
 
+// Of a file that was whole when it was opened.
+bool FileCorpus::next_part(std::string& text) {
+  try {
+    if (!documents_->next(text)) return false;
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}: has changed while it was read: {}", file_.path.string(), error.what()));
+  }
+  if (fault_of(text) != nullptr)
+    throw Error(fmt::format("{}: has changed while it was read", file_.path.string()));
+  return true;
+}
+
 bool FileCorpus::next(Document& document) {
   for (;;) {
     if (std::optional<std::string> only = std::exchange(only_, std::nullopt)) {
       if (take(*only, document)) return true;
     } else if (documents_) {
       std::string text;
-      if (!documents_->next(text))
+      if (!next_part(text))
         documents_.reset();
       else if (take(text, document))
         return true;

@@ -102,6 +102,7 @@ class FileCorpus : public DocumentSource {
  private:
   bool open(const FileWalk::File& file);
   const char* open_text(const FileWalk::File& file, DocumentUnit unit);
+  bool next_part(std::string& text);
   bool take(std::string& text, Document& document);
   std::int64_t max_bytes() const { return options_.max_bytes.value_or(usual_max_bytes); }
 
@@ -114,6 +115,10 @@ class FileCorpus : public DocumentSource {
   storage::HashSet hashes_;
   CorpusCounts counts_;
 };
+
+// UsageError if the usual limit of size (no options.max_bytes) would drop more than half of the bytes that
+// the options choose. limit: the option that sets another. Reads folders, no files.
+void refuse_mostly_dropped(const CorpusOptions& options, const std::string& limit);
 
 // "python" for ".py"; "" if the suffix is unknown.
 std::string_view language_of(std::string_view suffix);

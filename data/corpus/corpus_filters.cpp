@@ -48,20 +48,6 @@ const char* WithoutTrainingFunctions::reject(const Document& document) {
   return shared ? "function in training data" : nullptr;
 }
 
-bool WithinLimits::next(Document& document) {
-  if (source_->next(document)) return true;
-  const CorpusCounts counts = source_->counts();
-  for (const auto& [reason, remedy] : remedies_) {
-    const auto found = counts.dropped.find(reason);
-    if (found != counts.dropped.end() && found->second.bytes > counts.bytes)
-      throw UsageError(
-          fmt::format("more than half of the input would be dropped as {}: {}; only {} bytes are "
-                      "left; {}",
-                      reason, count_and_bytes(found->second), counts.bytes, remedy));
-  }
-  return false;
-}
-
 bool TrainingThenHeldOut::next(Document& document) {
   if (in_training_ && training_->next(document)) {
     document.held_out = false;

@@ -57,21 +57,6 @@ class WithoutTrainingFunctions final : public DocumentFilter {
   storage::HashSet training_;
 };
 
-// Refuses a corpus most of which the usual limits of size have dropped: after the last document, UsageError
-// if a reason's bytes are more than all that was kept.
-class WithinLimits final : public DocumentSource {
- public:
-  // remedies: by reason, what to do instead.
-  WithinLimits(std::unique_ptr<DocumentSource> source, std::map<std::string, std::string> remedies)
-      : source_(std::move(source)), remedies_(std::move(remedies)) {}
-  bool next(Document& document) override;
-  CorpusCounts counts() const override { return source_->counts(); }
-
- private:
-  std::unique_ptr<DocumentSource> source_;
-  std::map<std::string, std::string> remedies_;
-};
-
 // The documents of one source for training, then those of another, all held out regardless of the held-out
 // share.
 class TrainingThenHeldOut final : public DocumentSource {

@@ -76,7 +76,9 @@ std::string what_is_wrong_with(std::string_view beginning) {
         "is {} {} file; {}", *columnar == 'A' ? "an" : "a", columnar,
         reads_columnar_files()
             ? "give --text COLUMN, which reads a column of its rows"
-            : std::string("this program was built without the library that reads it (docs/guide/installation.md); ") + as_rows);
+            : std::string(
+                  "this program was built without the library that reads it (docs/guide/installation.md); ") +
+                  as_rows);
   if (!has_control_characters(beginning)) return "";
   for (const Format& format : formats)
     if (beginning.starts_with(format.beginning))

@@ -159,7 +159,10 @@ class ArrowRows final : public ColumnarRows {
       if (i > 0) object += ", ";
       append_text(object, columns_[static_cast<std::size_t>(fields_[i])]);
       object += ": ";
-      append_value(object, *batch_->column(places_[i]), row_);
+      if (places_[i] < 0)
+        object += "null";  // of several columns with this name
+      else
+        append_value(object, *batch_->column(places_[i]), row_);
     }
     object += '}';
     ++row_;
@@ -193,6 +196,7 @@ class ArrowRows final : public ColumnarRows {
       batch_ = next_batch_ < file_->num_record_batches() ? value_of(file_->ReadRecordBatch(next_batch_++))
                                                          : nullptr;
     if (!batch_) return false;
+    check(batch_->ValidateFull());  // offsets of damaged files lead anywhere
     places_.clear();
     for (const int field : fields_)
       places_.push_back(batch_->schema()->GetFieldIndex(columns_[static_cast<std::size_t>(field)]));

@@ -230,10 +230,11 @@ Examples Examples::read(const Task& task, const std::vector<Task::Set>& sets, co
                             labels && task.kind != TaskKind::regression
                                 ? fmt::format("; the labels are {}", fmt::join(task.labels, ", "))
                                 : "",
-                            task.held_out > 0 ? fmt::format("; task.held_out is {}, change it, or give "
-                                                            "task.validation",
-                                                            task.held_out)
-                                              : ""));
+                            labels && task.held_out > 0
+                                ? fmt::format("; task.held_out is {}, change it, or give "
+                                              "task.validation",
+                                              task.held_out)
+                                : ""));
   return examples;
 }
 

@@ -97,6 +97,7 @@ class Members {
           return JsonResult::member_is_no_text;
         word = scanner_.scalar();
         if (word.empty()) return JsonResult::not_an_object;
+        if (word == "null" || word == "NaN") return JsonResult::member_is_no_text;
       }
       if (!std::exchange(first, false)) text += between_words_;
       text += word;

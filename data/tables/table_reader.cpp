@@ -172,6 +172,9 @@ bool TableReader::open_columns(std::string_view beginning) {
     return false;
   }
   if (!reads_columnar_files()) return false;  // what_is_wrong_with() says more
+  if (const std::string suffix = path().extension().string(); suffix == ".gz" || suffix == ".zst")
+    throw UnsuitableTable(fmt::format("{}: is a compressed {} file; unpack it", path().string(),
+                                      columnar_format_of(beginning)));
   columnar_ = open_columnar(path());
   return true;
 }

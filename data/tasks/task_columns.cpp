@@ -314,6 +314,16 @@ TaskColumns find_task_columns(const std::filesystem::path& file, TableFormat for
         fmt::format("{}: column '{}' has lists in {} rows, but the task has one label for each text; "
                     "give --set task.kind=multi_label, or another column",
                     file.string(), found.label, labels.lists));
+  if (header && given.label.empty() && labels.values.contains(found.label))
+    throw UsageError(fmt::format(
+        "{}: its first line seems to be a row, since '{}' occurs below it too; add a line with the columns' "
+        "names, "
+        "or give --set task.header=false with --text and --label (columns are called 1, 2, 3, ...)",
+        file.string(), found.label));
+  for (const std::string& column : table.columns())
+    if (!is_id_name(plain_name(column)) && column != found.label &&
+        std::ranges::find(found.text, column) == found.text.end())
+      found.unused.push_back(column);
   return found;
 }
 

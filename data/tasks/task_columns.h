@@ -16,8 +16,9 @@ struct TaskColumns {
   std::vector<std::string> label_columns =
       {};  // several labels with a column of 0 or 1 each, instead of label
   std::optional<TaskKind> kind = {};
-  std::int64_t rows = 0;    // well-formed ones with a label
-  std::int64_t labels = 0;  // different ones; at most about most_labels are counted
+  std::int64_t rows = 0;                 // well-formed ones with a label
+  std::int64_t labels = 0;               // different ones; at most about most_labels are counted
+  std::vector<std::string> unused = {};  // columns with another name than those of ids
 };
 inline constexpr std::int64_t most_labels = 1000;
 

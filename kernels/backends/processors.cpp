@@ -41,6 +41,12 @@ bool faster_in_bfloat16(const Processor& processor) {
          std::string_view(instruction_set(DType::bfloat16)) != instruction_set(DType::float32);
 }
 
+bool would_be_faster_in_bfloat16(const std::string& name) {
+  if (name.starts_with("cuda")) return true;
+  const bool on_gpu = name != "cpu" && cuda_device_count() > 0 && why_cuda_device_is_unfit(0).empty();
+  return on_gpu || faster_in_bfloat16(cpu_processor());
+}
+
 Processor cpu_processor() { return {backend_of(DeviceKind::cpu), host_allocator()}; }
 
 bool multiplies(const Processor& processor, OperandKind operands) {

@@ -28,7 +28,8 @@ std::vector<Picture> pictures_of(const std::vector<Story>& stories) {
       seen.push_back(name);
       const std::string shown = name.substr(std::string("validation/").size());
       if (name.ends_with("/loss")) task_losses.curves.push_back({name, shown});
-      if (ends_with_any(name, {"/accuracy", "/f1", "/matthews", "/pearson", "/spearman"}))
+      if (ends_with_any(name,
+                        {"/accuracy", "/f1", "/micro_f1", "/macro_f1", "/matthews", "/pearson", "/spearman"}))
         tasks.curves.push_back({name, shown});
     }
   task_losses.curves.push_back({"task/loss", "training", "thin"});

@@ -176,7 +176,7 @@ std::vector<std::pair<std::string, Json>> results_of(const ReportedRun& run, con
       {"normalised cross-entropy", of(story.evaluation, "validation_normalised_entropy")}};
   if (const Json* sets = story.evaluation != nullptr ? object_in(*story.evaluation, "validation") : nullptr)
     for (const auto& [set, numbers] : sets->items())
-      for (const char* metric : {"accuracy", "f1", "matthews", "pearson", "spearman"})
+      for (const char* metric : {"accuracy", "f1", "micro_f1", "macro_f1", "matthews", "pearson", "spearman"})
         if (const auto value = number_in(numbers, metric))
           results.emplace_back(fmt::format("{}, {}", set, metric), rounded(*value));
   results.emplace_back("training loss of the last steps", of(story.training, "loss"));

@@ -33,6 +33,10 @@ void FileBuffer::fill() {
 std::unique_ptr<Decoder> decoder_for(std::string_view beginning) {
   if (beginning.starts_with("\x1f\x8b")) return gzip_decoder();
   if (beginning.starts_with("\x28\xB5\x2F\xFD")) return zstd_decoder();
+  // A skippable frame comes first where several threads compressed.
+  const bool skippable = beginning.size() >= longest_magic && (beginning[0] & 0xF0) == 0x50 &&
+                         beginning.substr(1).starts_with("\x2A\x4D\x18");
+  if (skippable) return zstd_decoder();
   return nullptr;
 }
 

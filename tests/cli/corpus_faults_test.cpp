@@ -238,7 +238,8 @@ TEST_F(CorpusFaults, ACorpusThatIsMostlyTooLargeIsRefused) {
     words.insert(words.end(), more.begin(), more.end());
     return run(words);
   };
-  expect_refusal(data({}), 2, "more than half of the input would be dropped as too large: 1 (2097153 bytes)");
+  expect_refusal(data({}), 2,
+                 "more than half of the input would be left out as too large: 1 (2097153 bytes)");
   EXPECT_FALSE(std::filesystem::exists(at("shards")));
   EXPECT_EQ(data({"--max-bytes", "100000"}).code, 0) << "who sets the limit knows";
   EXPECT_EQ(count_of(data({"--max-bytes", "10000000"}), "python"), 2);

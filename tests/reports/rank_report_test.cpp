@@ -158,8 +158,7 @@ TEST_F(RankReport, KnowsARemovedLayerByItsHistory) {
 TEST_F(RankReport, OfAnOlderFileBeginsWithWhatItHolds) {
   const std::string report = unfolded_rank_report(state_of({.overrides = {}, .dead = some_dead()}));
   EXPECT_THAT(report, HasSubstr("the file has no history of its ranks"));
-  EXPECT_EQ(squeezed(line(report, "  attention.query")),
-            "attention.query 8,16,8 5,10,8 2,176 1,144 3.6");
+  EXPECT_EQ(squeezed(line(report, "  attention.query")), "attention.query 8,16,8 5,10,8 2,176 1,144 3.6");
 }
 
 // A head that fine-tuning put in the place of the one that the history knows.

@@ -116,6 +116,7 @@ TEST(InputFile, ReadsEveryFrameOfZstandard) {
     EXPECT_EQ(all.text, a + b);
     EXPECT_EQ(all.damage, "");
   }
+  EXPECT_EQ(read_all(folder.write("first.zst", skippable + frame_of(a))).text, a);
   EXPECT_EQ(read_all(folder.write("long.zst", frame_of(a, 30))).text, a);
 }
 

@@ -59,7 +59,9 @@ void note_start(const std::filesystem::path& file, std::int64_t step, const std:
                      {"machine", fmt::format("{}, {} CPUs; {}", processor_name(), cpus, device)},
                      {"command", own_command()}};
   const storage::FileDescriptor descriptor = storage::FileDescriptor::open_own(file);
-  descriptor.write(descriptor.size(), json_text(line) + "\n");
+  // A line end first: a killed process may have left a part of a line.
+  const std::int64_t size = descriptor.size();
+  descriptor.write(size, (size > 0 ? "\n" : "") + json_text(line) + "\n");
 }
 
 std::vector<RunStart> read_starts(const std::filesystem::path& file) {

@@ -136,16 +136,16 @@ void TrainingRun::watch_divergence() {
                   loss, uniform_loss(), rates));
 }
 
-// What goes wrong in a model that has diverged has that as its cause.
+// What goes wrong in a model that has diverged often has that as its cause.
 void TrainingRun::fail_with_cause(const Error& error) const {
   const auto loss = watch_ ? watch_->now_high() : std::nullopt;
   if (!loss || typeid(error) != typeid(Error) ||
       std::string_view(error.what()).find("learning_rate") != std::string_view::npos)
     throw;
-  throw_error(
-      fmt::format("{}; the training loss of the last step was {:.5g}, so that the model has diverged: start "
-                  "again with a lower {}",
-                  error.what(), *loss, rate_key()));
+  throw_error(fmt::format(
+      "{}; the training loss of the last step was {:.5g}, which is high: if the model has diverged, "
+      "start again with a lower {}",
+      error.what(), *loss, rate_key()));
 }
 
 // The best model of another size does not count for the target size.

@@ -10,14 +10,20 @@ namespace {
 
 constexpr std::int64_t most_waiting_bytes = std::int64_t{16} << 20;
 constexpr double smallest_end = 0.1;  // of a document that is divided
+constexpr std::size_t shortest_without_spaces = 1024;
 
-// Where the last `share` of a text begins: with a line, else with a word; 0 if it is one word.
+// Where the last `share` of a text begins: with a line, else with a word, else with a character; 0 if it is
+// one word.
 std::size_t begin_of_end(const std::string& text, double share) {
   const auto place = static_cast<std::size_t>((1 - share) * static_cast<double>(text.size()));
   const std::size_t line = text.find('\n', place);
   if (line != std::string::npos && line + 1 < text.size()) return line + 1;
   const std::size_t space = text.find_last_of(" \t\n", place);
-  return space == std::string::npos ? 0 : space + 1;
+  const bool near = space != std::string::npos && place - space <= text.size() / 10;
+  if (near || text.size() < shortest_without_spaces) return space == std::string::npos ? 0 : space + 1;
+  std::size_t at = place;
+  while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
+  return at;
 }
 
 }  // namespace
@@ -42,6 +48,7 @@ void WithHeldOut::wait_for_both() {
     waiting_.push_back(std::move(document));
     if ((held_out && training) || source_decides_) return;
   }
+  choose_one();
 }
 
 void WithHeldOut::choose_one() {

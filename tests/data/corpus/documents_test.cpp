@@ -1,7 +1,6 @@
 #include <gmock/gmock.h>
 
 #include "data/corpus/corpus.h"
-#include "data/corpus/corpus_filters.h"
 #include "data/corpus/documents/held_out.h"
 #include "data/corpus/documents/text_documents.h"
 #include "tests/data/tables/gzip.h"
@@ -141,21 +140,22 @@ TEST(FileCorpus, WhatIsNoTextIsRefusedByNameAndDroppedAsAWhole) {
   }
 }
 
-TEST(WithinLimits, RefusesACorpusThatIsMostlyDropped) {
+TEST(FileCorpus, AUsualLimitDoesNotDropMostOfACorpus) {
   const test::TemporaryFolder folder;
   folder.write("in/small.py", std::string(900, 'y'));
-  const auto large = folder.write("in/large.py", std::string(2000, 'x'));
-  const auto read = [&] {
-    WithinLimits corpus(
-        std::make_unique<FileCorpus>(CorpusOptions{.inputs = {folder / "in"}, .max_bytes = 1000}),
-        {{"too large", "raise --limit"}});
-    return all_of(corpus).size();
-  };
-  EXPECT_THAT(test::error_of([&] { read(); }),
-              HasSubstr("dropped as too large: 1 (2000 bytes); only 900 bytes are left; raise --limit"));
-  folder.write("in/more.py", std::string(999, 'z') + "\n");
-  folder.write("in/most.py", std::string(998, 'z') + "\n\n");
-  EXPECT_EQ(read(), 3u);
+  folder.write("in/large.py", std::string(usual_max_bytes + 1, 'x'));
+  CorpusOptions options{.inputs = {folder / "in"}};
+  const auto refusal = [&] { return test::error_of([&] { refuse_mostly_dropped(options, "--limit"); }); };
+  EXPECT_THAT(refusal(), HasSubstr("too large: 1 (1048577 bytes), such as "));
+  EXPECT_THAT(refusal(), HasSubstr("large.py; give --limit another limit than 1048576 bytes"));
+  options.languages = {"java"};
+  EXPECT_EQ(refusal(), "") << "nothing of it is chosen";
+  options.languages = {};
+  options.max_bytes = usual_max_bytes;
+  EXPECT_EQ(refusal(), "") << "who sets the limit knows";
+  options.max_bytes.reset();
+  folder.write("in/book.txt", std::string(usual_max_bytes, 'z'));
+  EXPECT_EQ(refusal(), "");
 }
 
 class Listed final : public DocumentSource {
@@ -219,6 +219,23 @@ TEST(WithHeldOut, AlwaysHoldsSomethingOut) {
               0.03);
   EXPECT_TRUE(of_one.all.ends_with(of_one.held_out));
   EXPECT_EQ(parts_of({"several words of one line without an end"}, 0.02).held_out, "end");
+}
+
+TEST(WithHeldOut, OfTextWithoutSpacesATenthIsHeldOut) {
+  std::string text = "Title\n";
+  for (int i = 0; i < 4000; ++i) text += "語";
+  const Parts parts = parts_of({text}, 0.02);
+  EXPECT_EQ(parts.all, text);
+  EXPECT_NEAR(static_cast<double>(parts.held_out.size()), 0.1 * static_cast<double>(text.size()), 4);
+  EXPECT_NE(parts.held_out[0] & 0xC0, 0x80) << "it begins with a character";
+}
+
+TEST(WithHeldOut, OfAFullWindowOneIsHeldOut) {
+  std::vector<std::string> large;
+  for (char c = 'a'; c <= 't'; ++c) large.push_back(std::string(std::size_t{1} << 20, c));
+  const Parts parts = parts_of(large, 1e-9);
+  EXPECT_EQ(parts.all.size(), joined(large).size());
+  EXPECT_EQ(parts.held_out_documents, 1);
 }
 
 TEST(WithHeldOut, LeavesTheRestAlone) {

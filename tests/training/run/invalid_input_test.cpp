@@ -205,7 +205,8 @@ TEST_F(InvalidInput, AFasterTypeIsNamedWhereThereIsOne) {
     return result.output;
   };
   EXPECT_THAT(begin({"--set", "precision.compute=bf16"}), testing::Not(advice));
-  EXPECT_EQ(begin({"--set", "precision.compute=auto"}).find("computes in bfloat16") != std::string::npos, faster);
+  EXPECT_EQ(begin({"--set", "precision.compute=auto"}).find("computes in bfloat16") != std::string::npos,
+            faster);
   EXPECT_EQ(begin({"--set", "precision.compute=fp32"}).find("bfloat16"), std::string::npos);
   EXPECT_THAT(pretrain({"--resume", "auto", "--stop-after", "2", "--device", "cpu"}).output,
               testing::Not(advice));
