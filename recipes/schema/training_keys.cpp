@@ -139,12 +139,11 @@ const std::vector<Key<PrecisionSection>>& keys_of() {
   using S = PrecisionSection;
   static const std::vector<Key<S>> keys = {
       value("compute", &S::compute,
-            "number format of products ([precision.md](../guide/precision.md)). `auto`: where a run begins, "
-            "bf16 "
-            "if its machine is faster in it, else fp32; the run's recipe keeps the choice; `tf32`: a GPU "
-            "rounds operands to 10 bits, the CPU does not; `bf16`: bf16 activations and "
-            "operands, all else fp32; `fp8`: the same with 8-bit operands in linear layers; "
-            "`fp8_fp32`: 8 bits there, fp32 elsewhere; `fp64`: slow, for checks"),
+            "number format of products ([precision.md](../guide/precision.md)). `auto`: bf16 where it is "
+            "faster, "
+            "else fp32; `tf32`: a GPU rounds operands to 10 bits; `bf16`: activations and "
+            "operands, all else fp32; `fp8`, `fp8_fp32`: 8-bit operands in linear layers, bf16 or fp32 "
+            "elsewhere; `fp64`: for checks"),
       value("fp8_recipe", &S::fp8_recipe,
             "scale 8-bit operands by the largest magnitude of the tensor (`current`) or of earlier steps "
             "(`delayed`)"),
