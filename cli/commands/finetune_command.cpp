@@ -34,6 +34,7 @@ void dry_run(const FinetuneOptions& options, const Communicator& communicator) {
   Recipe recipe = resolve_task(task.recipe);
   if (!recipe.run.initial_checkpoint.empty())
     take_ranks(recipe, *find_trained_model(recipe.run.initial_checkpoint).reader);
+  if (recipe.run.output.empty()) recipe.run.output = "RUN";  // nothing is written there
   require_training_keys(recipe);
   const data::Tokenizer tokenizer = load_tokenizer(recipe.data.tokenizer);
   print_training_plan(recipe,

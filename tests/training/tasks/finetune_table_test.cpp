@@ -312,7 +312,7 @@ TEST_F(FinetuneTable, ComparesSeeds) {
 // Neither writes anything.
 TEST_F(FinetuneTable, ShowsItsCostAndFindsRates) {
   const std::string input = table("t.tsv", "sentence\tlabel", "%a\t%y");
-  const ProgramResult plan = tune(input, {"--output", at("run"), "--dry-run"});
+  const ProgramResult plan = tune(input, {"--dry-run"});
   ASSERT_EQ(plan.code, 0) << plan.output;
   EXPECT_THAT(plan.output, AllOf(HasSubstr("t.tsv, 60 rows"), HasSubstr("passes           task 1"),
                                  HasSubstr("nothing was written")));
