@@ -101,7 +101,7 @@ TEST(FileCorpus, TheLimitIsForCodeInFolders) {
   const test::TemporaryFolder folder;
   std::string code;
   for (int i = 0; i < 60000; ++i)
-    code += "value_" + std::to_string(i) + " = " + std::to_string(i * i) + "\n\n";
+    code += "value_" + std::to_string(i) + " = " + std::to_string(std::int64_t{i} * i) + "\n\n";
   const auto path = folder.write("in/large.py", code);
   ASSERT_GT(static_cast<std::int64_t>(code.size()), usual_max_bytes);
   FileCorpus found({.inputs = {folder / "in"}});
