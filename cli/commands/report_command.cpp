@@ -145,7 +145,7 @@ std::string without_folder(const std::string& word) {
   return word.substr(0, begin) + storage::last_part(value);
 }
 
-// The first start, and how often the run went on. Folders are nobody's business who gets the page.
+// The first start, and how often the run was resumed. Without folders, since reports are passed on to others.
 std::vector<std::pair<std::string, std::string>> facts_of_starts(const std::vector<RunStart>& starts) {
   if (starts.empty()) return {};
   const RunStart &first = starts.front(), &last = starts.back();

@@ -40,7 +40,7 @@ TableTask with_table(Recipe recipe, const TableOptions& options, const std::vect
 // For people: columns, kind, held-out rows and training, a line each.
 std::string describe(const TableTask& task);
 
-// The recipe of a run that goes on, with the columns of the options. UsageError if the run was started with
+// The recipe of a resumed run, with the columns of the options. UsageError if the run was started with
 // another table.
 Recipe with_same_table(Recipe recipe, const TableOptions& options);
 

@@ -36,7 +36,7 @@ std::vector<std::string> settings_for(const Recipe& model) {
   return settings;
 }
 
-// For a run that goes on: its own recipe, whatever a later version of this program would choose.
+// For a resumed run: its own recipe, whatever a later version of this program would choose.
 std::optional<Recipe> begun_recipe(TrainingCommandOptions training) {
   if (training.resume == "never" || training.output.empty()) return std::nullopt;
   const std::filesystem::path run = training.output, tokenizer = run / "tokenizer.model";

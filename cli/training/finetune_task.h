@@ -15,12 +15,12 @@ struct FinetuneOptions {
 
 struct FinetuneTask {
   Recipe recipe;
-  std::string description = {};  // for people; empty if the recipe says what to learn, or its run goes on
+  std::string description = {};  // for people; empty if the recipe says what to learn, or its run is resumed
 };
 
 // The recipe of `comera finetune`. Without RECIPE it is `table`, fitted to the model of --from and to the
-// table of --input, or that of the run in the output folder if it goes on. UsageError if options are missing
-// or contradict each other; errors of with_table().
+// table of --input, or that of the run in the output folder if it is resumed. UsageError if options are
+// missing or contradict each other; errors of with_table().
 FinetuneTask finetune_task(const FinetuneOptions& options);
 
 }  // namespace comera::cli

@@ -210,7 +210,7 @@ const std::vector<Key<RunSection>>& keys_of() {
       value("milestone_interval", &S::milestone_interval, count(0),
             "keep a checkpoint for good, in `milestones/`, every this many steps; 0: off"),
       value("tensorboard", &S::tensorboard,
-            "write the metrics as event files for TensorBoard, too, in `tensorboard/`, as training goes on"),
+            "write the metrics as event files for TensorBoard, too, in `tensorboard/`, during training"),
       value("max_hours", &S::max_hours, above(0),
             "stop training after this many hours. Phases, learning rates and size targets then follow the "
             "clock; steps and tokens of the phases only divide the hours, and warm-up takes at most its "

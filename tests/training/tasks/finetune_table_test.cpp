@@ -129,7 +129,7 @@ TEST_F(FinetuneTable, IsFittedToTheModel) {
   EXPECT_EQ(tuned("mean2").model.pooling, Pooling::mean);
 }
 
-// A run that goes on keeps what it had found, and refuses another table.
+// A resumed run keeps what it had found, and refuses another table.
 TEST_F(FinetuneTable, GoesOnBitExactly) {
   const std::string input = table("one.tsv", "review\tsentiment", "%a\t%y"),
                     other = table("two.tsv", "review\tsentiment", "%a\t%y");
