@@ -3,16 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "cli/corpus_work.h"
 #include "cli/options/arguments.h"
 #include "cli/options/number_checks.h"
+#include "data/corpus/documents/standard_input.h"
 #include "data/shards/sequence_set.h"
 #include "data/tokenizers/tokenizer.h"
 #include "kernels/core/console.h"
 #include "storage/durable_file.h"
 #include "storage/folder.h"
+#include "storage/hash.h"
 #include "storage/small_file.h"
 #include "training/logging/json.h"
 #include "training/resume/checkpoint_tokenizer.h"
@@ -23,6 +26,15 @@ namespace {
 
 constexpr std::int32_t usual_vocabulary = 8192;
 constexpr std::int64_t sample_bytes_per_piece = 1000;  // of the tokenizer's training text
+
+// What standard input holds, for a comparison with what data were made of.
+std::string fingerprint_of_standard_input() {
+  std::ifstream stream(data::or_standard_input("-"), std::ios::binary);
+  std::string part(std::size_t{1} << 20, '\0'), so_far;
+  while (stream.read(part.data(), static_cast<std::streamsize>(part.size())), stream.gcount() > 0)
+    so_far = storage::hash128(so_far + part.substr(0, static_cast<std::size_t>(stream.gcount()))).hex();
+  return so_far;
+}
 
 class RunData {
  public:
@@ -91,6 +103,8 @@ class RunData {
                     {"min_bytes", corpus.min_bytes.value_or(-1)},
                     {"max_bytes", corpus.max_bytes.value_or(data::usual_max_bytes)},
                     {"held_out", input_.held_out}};
+    if (std::ranges::find(corpus.inputs, "-") != corpus.inputs.end())
+      made_of["standard_input"] = fingerprint_of_standard_input();
     if (!corpus.format.empty()) made_of["format"] = corpus.format;
     if (corpus.document != "auto") made_of["document"] = corpus.document;
     if (recipe_.data.tokenizer.empty())

@@ -56,6 +56,28 @@ TEST_F(ProcessEnvironment, AMessageThatCannotBeWrittenChangesNoExitCode) {
     EXPECT_EQ(shell(std::string("$C inspect absent.toml ") + to).code, 2) << to;
 }
 
+// Data made of standard input are used again for the same text only.
+TEST_F(ProcessEnvironment, StandardInputIsComparedWithWhatDataWereMadeOf) {
+  std::string lines;
+  for (int i = 0; i < 400; ++i) lines += "def f" + std::to_string(i * 7919) + "(x):\n    return x\n\n";
+  const std::string one = folder_.write("one", lines).string(),
+                    other = folder_.write("other", lines + "# the end\n").string(),
+                    run = (folder_ / "run").string();
+  const auto pretrain = [&](const std::string& text) {
+    return shell("cat '" + text +
+                 "' | $C pretrain quickstart --device cpu --input - --vocabulary 400 --output '" + run +
+                 "' --set phase.0.steps=1 --set phase.0.warmup_steps=0 --set phase.1.steps=1 --stop-after 1");
+  };
+  const Ended made = pretrain(one);
+  ASSERT_EQ(made.code, 0) << made.errors;
+  for (const auto& entry : std::filesystem::directory_iterator(run))
+    if (entry.path().filename() != "data") std::filesystem::remove_all(entry.path());
+  expect_refusal(pretrain(other), 2, {"was made from another input"});
+  const Ended again = pretrain(one);
+  EXPECT_EQ(again.code, 0) << again.errors;
+  EXPECT_THAT(again.output + again.errors, HasSubstr("using the data made before"));
+}
+
 TEST_F(ProcessEnvironment, AMeasurementThatNobodyReadsEnds) {
   EXPECT_EQ(shell("$C bench precision --quick --repeats 1000000 >&9").code, 128 + SIGPIPE);
 }
