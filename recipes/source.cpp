@@ -302,15 +302,9 @@ void Source::drop_idle(toml::table& phase) const {
 // Drops keys of the file that an override makes meaningless: the alternative way to give a length or a
 // target, keys that a phase with another objective does not use, an urgency without time to rise.
 void Source::drop_replaced(toml::table& table, const std::string& key) {
-  if (key == "steps") drop(table, "epochs");
-  if (key == "epochs") drop(table, "steps");
-  if (key == "validation") drop(table, "held_out");
-  if (key == "held_out" && table[key].value_or(1.0) > 0) drop(table, "validation");
-  if (key == "warmup_steps") drop(table, "warmup_share");
-  if (key == "warmup_share") drop(table, "warmup_steps");
-  if (key == "target_ratio") drop(table, "target_size");
-  if (key == "target_size")
-    for (const char* of_ratio : {"target_ratio", "target_of"}) drop(table, of_ratio);
+  if (key != "held_out" || is_given(table, key))  // a share of 0 holds out nothing
+    for (const std::string_view other : alternatives_of(key)) drop(table, std::string(other));
+  if (key == "target_size") drop(table, "target_of");
   if (key == "shrink_share" && table[key].value_or(1.0) == 0) drop(table, "urgency");
   if (key == "preset" && !table.contains("shrink_share")) drop(table, "urgency");
   if (key == "objective") drop_idle(table);

@@ -57,6 +57,21 @@ TEST_F(RecipeInclude, PhasesAreReplacedAsAWhole) {
   EXPECT_EQ(recipe.phases[0].name, "only");
 }
 
+// What stands in the including recipe replaces the other way to say it.
+TEST_F(RecipeInclude, AlternativesOfTheIncludedAreLeftOut) {
+  write("files.toml", std::string(sample) + "[task]\nname = \"x\"\nvalidation = [\"dev.tsv\"]\n");
+  const Recipe share =
+      load_recipe(write("share.toml", "include = \"files.toml\"\n[task]\nheld_out = 0.2\n"), {});
+  EXPECT_EQ(share.task.held_out, 0.2);
+  EXPECT_TRUE(share.task.validation.empty());
+  const Recipe files =
+      load_recipe(write("again.toml", "include = \"share.toml\"\n[task]\nvalidation = [\"b.tsv\"]\n"), {});
+  EXPECT_EQ(files.task.held_out, 0);
+  EXPECT_EQ(files.task.validation, std::vector<std::string>{"b.tsv"});
+  const Recipe none = load_recipe(write("none.toml", "include = \"files.toml\"\n[task]\nheld_out = 0\n"), {});
+  EXPECT_EQ(none.task.validation, std::vector<std::string>{"dev.tsv"}) << "nothing is held out";
+}
+
 TEST_F(RecipeInclude, BuiltInRecipesByTheirName) {
   const Recipe recipe =
       load_recipe(write("mine.toml", "include = \"quickstart\"\n[model]\nlayers = 2\n"), {});
