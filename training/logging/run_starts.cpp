@@ -58,6 +58,8 @@ void note_start(const std::filesystem::path& file, std::int64_t step, const std:
                      {"step", step},
                      {"machine", fmt::format("{}, {} CPUs; {}", processor_name(), cpus, device)},
                      {"command", own_command()}};
+  std::error_code code;
+  if (step == 0) std::filesystem::remove(file, code);  // of a run that this one replaces
   const storage::FileDescriptor descriptor = storage::FileDescriptor::open_own(file);
   // A line end first: a killed process may have left a part of a line.
   const std::int64_t size = descriptor.size();

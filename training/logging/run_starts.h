@@ -15,7 +15,8 @@ struct RunStart {
   std::vector<std::string> command = {};  // this process's command line
 };
 
-// Appends a line to starts.jsonl. device: what computes, after the machine's processor. Throws Error.
+// Appends a line to starts.jsonl, or begins the file at step 0. device: what computes, after the machine's
+// processor. Throws Error.
 void note_start(const std::filesystem::path& file, std::int64_t step, const std::string& device);
 
 // What the file has of them; lines that cannot be read are left out, and so is a missing file.

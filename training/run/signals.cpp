@@ -61,7 +61,10 @@ void watch() {
       continue;
     }
     if (received != 0 && Clock::now() - first < same_request) continue;
-    if (received != 0) _exit(128 + number);
+    if (received != 0) {
+      if (!silent) write_message(stderr, "stopped at once; what was saved before is kept\n");
+      _exit(128 + number);
+    }
     first = Clock::now();
     received = number;
     if (silent) continue;

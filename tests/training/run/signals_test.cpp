@@ -119,7 +119,7 @@ TEST(StopSignalsDeathTest, TheSecondOneEndsTheProcess) {
         send(SIGINT);
         pause();
       },
-      testing::ExitedWithCode(130), "stopping after this step");
+      testing::ExitedWithCode(130), "stopping after this step(.|\n)*stopped at once");
 }
 
 // As `timeout` sends them, to a process and to its group.
