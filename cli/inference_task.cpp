@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "data/tables/table_reader.h"
+#include "data/tasks/task_columns.h"
 #include "kernels/core/console.h"
 #include "training/tasks/sequence_task.h"
 
@@ -44,37 +45,47 @@ void check_files(const InferenceOptions& options, const TaskSection& section) {
             "--set {} = {}: no such file, and this command does not read it; omit it", key, name));
 }
 
+void say(const std::filesystem::path& file, const std::vector<std::string>& columns, const char* what) {
+  log_info("{}: using column '{}' as the {}\n", file.string(), fmt::join(columns, "' and '"), what);
+}
+
+void find_text(data::Task& task, const std::filesystem::path& file, const std::vector<std::string>& columns) {
+  std::vector<std::string> others = columns;
+  std::erase(others, task.label);
+  task.text =
+      others.size() == 1 ? others : data::find_text_columns(file, task.format, task.header, {task.label});
+  say(file, task.text, "text");
+}
+
+// By its name, or as in a table to learn from.
 std::string find_label(const data::Task& task, const std::filesystem::path& file,
                        const std::vector<std::string>& columns) {
   std::vector<std::string> found;
   for (const char* name : {"label", "score"})
     if (is_among(name, columns) && (task.kind == data::TaskKind::regression || name == std::string("label")))
       found.emplace_back(name);
-  if (found.size() == 1) {
-    log_info("{}: using column '{}' as the label\n", file.string(), found[0]);
-    return found[0];
-  }
-  throw UsageError(fmt::format(
-      "{}: has the columns {}, and neither the model nor --set names the label; give --set task.label=COLUMN",
-      file.string(), fmt::join(columns, ", ")));
+  if (found.size() != 1)
+    found = {data::find_task_columns(file, task.format, task.header, {.text = task.text, .kind = task.kind},
+                                     task.separator)
+                 .label};
+  say(file, found, "label");
+  return found[0];
 }
 
-std::vector<std::string> find_text(const data::Task& task, const std::filesystem::path& file,
-                                   std::vector<std::string> columns) {
-  std::erase(columns, task.label);
-  if (columns.size() == 1) {
-    log_info("{}: using column '{}' as the text\n", file.string(), columns[0]);
-    return columns;
-  }
-  throw UsageError(fmt::format(
-      "{}: has the columns {}, and neither the model nor --set names the text columns; give --set "
-      "'task.text=[\"{}\"]'",
-      file.string(), fmt::join(columns, ", "),
-      columns.empty()
-          ? "COLUMN"
-          : fmt::format("{}", fmt::join(columns.begin(),
-                                        columns.begin() + std::min<std::ptrdiff_t>(std::ssize(columns), 2),
-                                        "\", \""))));
+// Objects of JSON may lack members.
+void require_columns(const data::Task& task, const std::filesystem::path& file, bool labels) {
+  const data::TableFormat format =
+      task.format == data::TableFormat::automatic ? data::found_format_of(file) : task.format;
+  if (format != data::TableFormat::tsv && format != data::TableFormat::csv) return;
+  const std::vector<std::string> columns = columns_of(task, file);
+  const auto require = [&](const std::string& column, const char* what, const char* option) {
+    if (!is_among(column, columns))
+      throw UsageError(fmt::format("{}: has no column '{}', which is the model's {}; it has {}: give {}",
+                                   file.string(), column, what, fmt::join(columns, ", "), option));
+  };
+  for (const std::string& column : task.text)
+    require(column, "text", task.text.size() == 1 ? "--text COLUMN" : "--text COLUMN,COLUMN");
+  if (labels && !task.label.empty()) require(task.label, "label", "--label COLUMN");
 }
 
 }  // namespace
@@ -85,19 +96,23 @@ data::Task task_for(const InferenceOptions& options, const LoadedModel& loaded,
   data::Task task = task_of(loaded.recipe.task, TaskUse::inference);
   const bool label_is_set = is_set(options, "task.label") && !labels,
              needs_label = labels && task.label.empty() && !data::has_label_columns(task);
-  if (!task.text.empty() && !label_is_set && !needs_label) return task;
   // The file is read twice, which is impossible for a pipe.
-  if (std::error_code code; !std::filesystem::is_regular_file(file, code))
-    throw UsageError(
-        fmt::format("{}: is not a regular file, so name its columns: --set 'task.text=[\"COLUMN\"]'{}",
-                    file.string(), needs_label ? " and --set task.label=COLUMN" : ""));
+  std::error_code code;
+  const bool is_regular = std::filesystem::is_regular_file(file, code);
+  if (!task.text.empty() && !label_is_set && !needs_label) {
+    if (is_regular) require_columns(task, file, labels);
+    return task;
+  }
+  if (!is_regular)
+    throw UsageError(fmt::format("{}: is not a regular file, so name its columns: --text COLUMN{}",
+                                 file.string(), needs_label ? " and --label COLUMN" : ""));
   const std::vector<std::string> columns = columns_of(task, file);
   if (label_is_set && !is_among(task.label, columns))
     throw UsageError(fmt::format(
         "--set task.label = {}: {} has no such column (it has {}), and labels are not read here; omit it",
         task.label, file.string(), fmt::join(columns, ", ")));
   if (needs_label) task.label = find_label(task, file, columns);
-  if (task.text.empty()) task.text = find_text(task, file, columns);
+  if (task.text.empty()) find_text(task, file, columns);
   return task;
 }
 

@@ -7,10 +7,11 @@
 
 namespace comera::cli {
 
-// The task of a model's head for the rows of a file. Columns are those of the model's recipe, or of --set. An
-// imported model's recipe names none: then the only column is the text, and for scoring a column `label` (for
-// a regression also `score`) is the label. labels: for scoring.
-// UsageError, with the file's columns, if they cannot be determined, and for missing columns and files of
+// The task of a model's head for the rows of a file. Columns are those of the model's recipe, or of --text,
+// --label and --set. An imported model's recipe names none: then the only column is the text, and for scoring
+// a column `label` (for a regression also `score`) is the label; other columns are found as in a table to
+// learn from (data/tasks/task_columns.h). labels: for scoring.
+// UsageError, with the file's columns, if they cannot be determined or are missing, and for missing files of
 // --set.
 data::Task task_for(const InferenceOptions& options, const LoadedModel& loaded,
                     const std::filesystem::path& file, bool labels);

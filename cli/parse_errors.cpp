@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cli/options/arguments.h"
@@ -69,6 +71,33 @@ std::vector<std::string> sides_of(const std::string& text, std::string_view verb
   return {text.substr(0, at), text.substr(at + verb.size())};
 }
 
+// What other programs have as an option and a recipe has as a key; empty if there is none.
+std::string_view recipe_key_of(std::string_view option) {
+  using Pair = std::pair<std::string_view, std::string_view>;
+  constexpr Pair keys[] = {{"--lr", "phase.0.learning_rate"},
+                           {"--learning-rate", "phase.0.learning_rate"},
+                           {"--learning_rate", "phase.0.learning_rate"},
+                           {"--epochs", "phase.0.epochs"},
+                           {"--num-epochs", "phase.0.epochs"},
+                           {"--num_train_epochs", "phase.0.epochs"},
+                           {"--steps", "phase.0.steps"},
+                           {"--max-steps", "phase.0.steps"},
+                           {"--max_steps", "phase.0.steps"},
+                           {"--batch-size", "phase.0.tokens_per_micro_batch"},
+                           {"--batch_size", "phase.0.tokens_per_micro_batch"},
+                           {"--max-length", "phase.0.length"},
+                           {"--max_length", "phase.0.length"},
+                           {"--seed", "run.seed"},
+                           {"--dropout", "model.dropout"},
+                           {"--bf16", "precision.compute"},
+                           {"--precision", "precision.compute"},
+                           {"--optimizer", "optim.name"}};
+  const auto* const found = std::ranges::find(keys, option, &Pair::first);
+  return found == std::end(keys) ? std::string_view() : found->second;
+}
+
+bool takes_settings(const CLI::App& command) { return option_named(command, "--set") != nullptr; }
+
 }  // namespace
 
 std::string one_line(std::string text) {
@@ -82,11 +111,17 @@ std::string unexpected(const CLI::App& program) {
   std::string called;
   const CLI::App& command = called_command(program, called);
   const std::string word = without_marks(program.remaining(true).front());
+  if (!word.starts_with("-") && word.find('=') != word.npos && takes_settings(command))
+    return fmt::format("unexpected argument '{0}' for {1}; give each key its own --set: --set {0}", word,
+                       called);
   if (!word.starts_with("-")) return fmt::format("unexpected argument '{}' for {}; see --help", word, called);
   std::vector<std::string> names;
   for (const CLI::Option* option : command.get_options())
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   const std::string given = word.substr(0, word.find('='));
+  if (const std::string_view key = recipe_key_of(given); !key.empty() && takes_settings(command))
+    return fmt::format("{} is not an option of {}; it is a key of the recipe: --set {}=...", given, called,
+                       key);
   const std::string near = nearest(given, names);
   return fmt::format("{} is not an option of {}{}", given, called,
                      near.empty() ? "; see --help" : fmt::format("; did you mean {}?", near));

@@ -11,6 +11,7 @@
 #include "kernels/core/terminal.h"
 #include "reports/number_text.h"
 #include "training/tasks/masked_language_task.h"
+#include "training/tasks/sequence_task.h"
 
 namespace comera::cli {
 
@@ -72,6 +73,19 @@ void print_clicks(const TrainingRun& run, const TrainingOutcome& outcome) {
     print_no_best(run);
 }
 
+// By the best score, where it says so; otherwise by the last one.
+bool is_no_better_than_guessing(const TrainingRun& run, const TrainingOutcome& outcome) {
+  if (!outcome.evaluation) return false;
+  const data::TaskScores& last = sets_of(*outcome.evaluation).front();
+  const data::TaskMetric metric = *run.recipe().task.metric;
+  const bool has_best = !outcome.best.empty();
+  if (last.kind == data::TaskKind::classification && metric != data::TaskMetric::matthews) {
+    const bool by_accuracy = has_best && metric == data::TaskMetric::accuracy;
+    return (by_accuracy ? outcome.best_score : last.accuracy) <= last.majority;
+  }
+  return (has_best ? outcome.best_score : last.value(metric)) <= 0;
+}
+
 void print_scores(const TrainingRun& run, const TrainingOutcome& outcome) {
   if (outcome.evaluation) print_out("last             {}\n", run.task().describe(*outcome.evaluation));
   if (!outcome.best.empty())
@@ -80,6 +94,10 @@ void print_scores(const TrainingRun& run, const TrainingOutcome& outcome) {
               grouped(outcome.best_step), outcome.best.string());
   else if (outcome.evaluation)
     print_no_best(run);
+  if (is_no_better_than_guessing(run, outcome))
+    log_info(
+        "note: the model is no better than one that always gives the most frequent answer; more rows, more "
+        "epochs (--set phase.0.epochs=10) or other rates (--find-rate) may help\n");
 }
 
 // Speed, sizes, memory and the checkpoint's path.
@@ -117,6 +135,18 @@ void print_next(const Recipe& recipe) {
       "  comera finetune ... --from {0}, comera embed {0} ... (--help shows examples)\n",
       run, for_shell((std::filesystem::path(recipe.run.output) / "report.html").string()),
       for_shell((std::filesystem::path(recipe.run.output) / "exported").string()));
+}
+
+// What a fine-tuned one is good for.
+void print_next_of_task(const Recipe& recipe) {
+  const std::filesystem::path output = recipe.run.output;
+  print_out("\n{}\n", styled(stdout, Style::heading, "What to try next:"));
+  print_out(
+      "  comera predict {0} --input FILE --output predictions.tsv\n"
+      "  comera report {0} --output {1}\n"
+      "  comera export {0} --to {2}\n",
+      for_shell(output.string()), for_shell((output / "report.html").string()),
+      for_shell((output / "exported").string()));
 }
 
 void print_stopped(const TrainingRun& run, const TrainingOutcome& outcome) {
@@ -173,7 +203,10 @@ void run_training(const Recipe& recipe, const TrainingOptions& options, StopSign
   else if (outcome.evaluation)
     print_held_out(*outcome.evaluation);
   print_costs(run, outcome);
-  if (!recipe.dlrm && !options.finetune) print_next(run.recipe());
+  if (options.finetune)
+    print_next_of_task(run.recipe());
+  else if (!recipe.dlrm)
+    print_next(run.recipe());
 }
 
 }  // namespace comera::cli

@@ -82,8 +82,9 @@ std::optional<double> print_training_plan(const Recipe& recipe, const PlannedDat
   if (const std::string passes = passes_text(costs, recipe, micro_batches); !passes.empty())
     print_out("passes           {} over the training data{}\n", passes,
               data.tokenizer == nullptr ? ", about" : "");
-  print_out("checkpoints      about {:.1f} MB each; the newest {} are kept in {}\n", checkpoint * 1e-6,
-            recipe.run.keep_checkpoints, recipe.run.output);
+  const std::int64_t kept = recipe.run.keep_checkpoints;
+  print_out("checkpoints      about {:.1f} MB each; the newest {} kept in {}\n", checkpoint * 1e-6,
+            kept == 1 ? "is" : fmt::format("{} are", kept), recipe.run.output);
   if (!known) return std::nullopt;
   print_out("time             about {}, {} evaluations: {} if started now\n", duration_text(seconds),
             costs.max_hours ? "with" : "without", clock_text(seconds));

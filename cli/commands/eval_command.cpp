@@ -144,6 +144,7 @@ void add_eval_command(CLI::App& program) {
   auto options = std::make_shared<EvalOptions>();
   CLI::App* command = program.add_subcommand("eval", "Score a trained model on held-out data");
   add_inference_options(*command, options->inference);
+  add_column_options(*command, options->inference, true);
   command
       ->add_option("--input", options->input,
                    "Score a fine-tuned model on these tables instead of its validation files")

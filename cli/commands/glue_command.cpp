@@ -10,6 +10,7 @@
 #include "cli/options/device_option.h"
 #include "cli/options/number_checks.h"
 #include "cli/options/training_options.h"
+#include "cli/training/run_of_several.h"
 #include "data/batching/batch.h"
 #include "data/tables/glue.h"
 #include "kernels/backends/backends.h"
@@ -190,18 +191,10 @@ class GlueBenchmark {
       require_settings(command.output, result.recipe, result.data, recipe, fingerprint_of_task(recipe));
     } else {
       log_info("{}, seed {} of {}\n", task, seed, options_.seeds);
-      TrainingOptions training = training_options(command, communicator_, signals_);
-      training.finetune = true;
-      TrainingRun run(recipe, training);
-      if (!began_) signals_.begin();
-      began_ = true;
-      const TrainingOutcome outcome = run.run();
-      if (!outcome.finished) return Ended::stopped;
-      COMERA_CHECK(!outcome.best.empty(),
-                   "{}: has no best model, since no evaluation was finite; train with lower rates (--set "
-                   "phase.0.learning_rate=…)",
-                   command.output);
-      result = score_run(task, seed, recipe, outcome);
+      const auto outcome = train_one_of_several(recipe, recipe, fingerprint_of_task(recipe),
+                                                training_options(command, communicator_, signals_), signals_);
+      if (!outcome) return Ended::stopped;
+      result = score_run(task, seed, recipe, *outcome);
       write_result(command.output, result);
     }
     table_.add(result);
@@ -275,7 +268,6 @@ class GlueBenchmark {
   StopSignals& signals_;
   GlueTable table_;
   std::vector<std::string> notes_;
-  bool began_ = false;
 };
 
 void glue(const GlueCommandOptions& options, Communicator& communicator, StopSignals& signals) {

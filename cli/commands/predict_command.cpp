@@ -68,11 +68,19 @@ Json json_of(const data::KeptField& field) {
   return field.text;
 }
 
-std::string tsv_of(const data::KeptField& field) {
-  std::string text = field.text;
+// TSV has no way to write a tab or a line's end within a field.
+std::string tsv_of(std::string field) {
   std::ranges::replace_if(
-      text, [](char c) { return c == '\t' || c == '\n' || c == '\r'; }, ' ');
-  return text;
+      field, [](char c) { return c == '\t' || c == '\n' || c == '\r'; }, ' ');
+  return field;
+}
+
+// RFC 4180: quoted where needed.
+std::string csv_of(const std::string& field) {
+  if (field.find_first_of(",\"\n\r") == field.npos) return field;
+  std::string quoted = "\"";
+  for (const char c : field) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + '"';
 }
 
 // The columns of the output but those that are kept.
@@ -87,18 +95,26 @@ std::vector<std::string> output_columns(const data::Task& task) {
 class Predictions {
  public:
   Predictions(OutputFormat format, const data::Task& task, const data::Examples& examples)
-      : format_(format), task_(task), examples_(examples) {}
+      : format_(format), task_(task), examples_(examples) {
+    if (task.kind != data::TaskKind::multi_label || format == OutputFormat::jsonl) return;
+    for (const std::string& label : task.labels)
+      if (label.find(task.separator) != label.npos)
+        throw UsageError(fmt::format(
+            "label '{}' contains '{}', which stands between the labels of a text in TSV and CSV; write the "
+            "predictions to a .jsonl file, or set another task.separator",
+            label, task.separator));
+  }
 
   std::string header() const {
-    if (format_ != OutputFormat::tsv) return "";
+    if (format_ == OutputFormat::jsonl) return "";
     std::vector<std::string> columns = output_columns(task_);
     columns.insert(columns.begin() + 1, examples_.kept_columns().begin(), examples_.kept_columns().end());
-    return fmt::format("{}\n", fmt::join(columns, "\t"));
+    return line_of(columns) + "\n";
   }
 
   // values: the model's for this example.
   std::string row(std::int64_t example, std::span<const double> values) const {
-    return format_ == OutputFormat::tsv ? tsv_row(example, values) : json_row(example, values);
+    return format_ == OutputFormat::jsonl ? json_row(example, values) : line_of(fields(example, values));
   }
 
  private:
@@ -119,13 +135,24 @@ class Predictions {
     return labels;
   }
 
-  std::string tsv_row(std::int64_t example, std::span<const double> values) const {
-    std::string text = std::to_string(examples_.line(example));
-    for (const data::KeptField& field : examples_.kept(example)) text += "\t" + tsv_of(field);
-    if (task_.kind == data::TaskKind::regression) return text + fmt::format("\t{:.6g}", values[0]);
+  std::string line_of(std::vector<std::string> row) const {
+    const bool csv = format_ == OutputFormat::csv;
+    for (std::string& field : row) field = csv ? csv_of(field) : tsv_of(field);
+    return fmt::format("{}", fmt::join(row, csv ? "," : "\t"));
+  }
+
+  std::vector<std::string> fields(std::int64_t example, std::span<const double> values) const {
+    std::vector<std::string> row = {std::to_string(examples_.line(example))};
+    for (const data::KeptField& field : examples_.kept(example)) row.push_back(field.text);
+    const auto add = [&](double number) { row.push_back(fmt::format("{:.6g}", number)); };
+    if (task_.kind == data::TaskKind::regression) {
+      add(values[0]);
+      return row;
+    }
     const std::vector<double> shares = probabilities(values);
-    return text +
-           fmt::format("\t{}\t{:.6g}", fmt::join(answers(shares), task_.separator), fmt::join(shares, "\t"));
+    row.push_back(fmt::format("{}", fmt::join(answers(shares), task_.separator)));
+    std::ranges::for_each(shares, add);
+    return row;
   }
 
   std::string json_row(std::int64_t example, std::span<const double> values) const {
@@ -151,7 +178,8 @@ class Predictions {
 };
 
 void predict(const PredictOptions& options) {
-  const OutputFormat format = output_format(options.output.path, {OutputFormat::tsv, OutputFormat::jsonl});
+  const OutputFormat format =
+      output_format(options.output.path, {OutputFormat::tsv, OutputFormat::csv, OutputFormat::jsonl});
   options.output.check(options.input);
   LoadedModel loaded = options.inference.load();
   log_info("{}", inference_precision_note(loaded.recipe));
@@ -188,6 +216,7 @@ void add_predict_command(CLI::App& program) {
   CLI::App* command =
       program.add_subcommand("predict", "Predict labels and probabilities, or scores, for new examples");
   add_inference_options(*command, options->inference);
+  add_column_options(*command, options->inference, false);
   command
       ->add_option(
           "--input", options->input,
@@ -202,13 +231,13 @@ void add_predict_command(CLI::App& program) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("COLUMN,...");
-  add_output_options(*command, options->output, "Write the predictions to this .tsv or .jsonl file");
+  add_output_options(*command, options->output, "Write the predictions to this .tsv, .csv or .jsonl file");
   command->footer(
       "Examples:\n"
       "  comera predict runs/mnli --input glue/MNLI/test_matched.tsv \\\n"
       "    --output predictions.tsv\n"
-      "  comera predict imported.h5 --input pairs.csv --output predictions.tsv \\\n"
-      "    --set 'task.text=[\"premise\", \"hypothesis\"]'\n"
+      "  comera predict imported.h5 --input pairs.csv --text premise,hypothesis \\\n"
+      "    --output predictions.csv\n"
       "Each output line names its input line. Unreadable rows are skipped and reported.");
   command->callback([options] {
     options->input = data::or_standard_input(options->input);

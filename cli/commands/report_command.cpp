@@ -1,5 +1,6 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "checkpoints/checkpoint_directory.h"
 #include "cli/commands/commands.h"
@@ -136,13 +138,20 @@ void note_failure(ReportedRun& run, const char* what, Call&& call) {
   }
 }
 
-// "shards" of "/data/shards", "data.train=shards" of "data.train=/data/shards".
+// "shards" of "/data/shards", "data.train=shards" of "data.train=/data/shards", "[a.tsv,b.tsv]" of a list.
 std::string without_folder(const std::string& word) {
+  if (word.find('/') == std::string::npos) return word;
   const std::size_t equals = word.find('='), begin = equals == std::string::npos ? 0 : equals + 1;
   std::string value = word.substr(begin);
-  if (value.find('/') == std::string::npos) return word;
-  std::erase(value, '"');
-  return word.substr(0, begin) + storage::last_part(value);
+  const bool is_list = value.starts_with('[') && value.ends_with(']');
+  if (is_list) value = value.substr(1, value.size() - 2);
+  std::erase_if(value, [](char c) { return c == '"' || c == '\''; });
+  std::vector<std::string> parts;
+  std::istringstream entries(value);
+  for (std::string entry; std::getline(entries, entry, is_list ? ',' : '\0');)
+    parts.push_back(storage::last_part(entry.substr(std::min(entry.find_first_not_of(' '), entry.size()))));
+  const std::string joined = fmt::format("{}", fmt::join(parts, ","));
+  return word.substr(0, begin) + (is_list ? "[" + joined + "]" : joined);
 }
 
 // The first start, and how often the run was resumed. Without folders, since reports are passed on to others.

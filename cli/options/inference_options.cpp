@@ -5,12 +5,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "cli/options/device_option.h"
 #include "cli/options/number_checks.h"
 #include "kernels/backends/backends.h"
 #include "kernels/core/console.h"
 #include "kernels/core/tensors/finite.h"
+#include "training/logging/json.h"
 
 namespace comera::cli {
 
@@ -40,7 +42,29 @@ void add_inference_options(CLI::App& command, InferenceOptions& options) {
 
 LoadedModel InferenceOptions::load() const {
   prepare_threads(static_cast<int>(threads));
-  return {model, tokenizer, overrides, device, length};
+  return {model, tokenizer, all_overrides(), device, length};
+}
+
+// A string in JSON is one in TOML too.
+std::vector<std::string> InferenceOptions::all_overrides() const {
+  std::vector<std::string> all = overrides;
+  if (!text.empty()) all.push_back("task.text=" + Json(text).dump());
+  if (!label.empty()) all.push_back("task.label=" + Json(label).dump());
+  return all;
+}
+
+void add_column_options(CLI::App& command, InferenceOptions& options, bool labels) {
+  command
+      .add_option("--text", options.text,
+                  "The column with the text, or the two columns of a pair of texts (default: as in training)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("COLUMN,...");
+  if (labels)
+    command
+        .add_option("--label", options.label,
+                    "The column with the label or the score (default: as in training)")
+        ->type_name("COLUMN");
 }
 
 MicroBatchCapacity inference_capacity(const InferenceOptions& options, const LoadedModel& loaded) {
@@ -88,8 +112,10 @@ void report_examples(const std::string& name, const data::ExampleSamples& sample
 
 OutputFormat output_format(const std::filesystem::path& file, const std::vector<OutputFormat>& allowed) {
   const std::string suffix = file.extension().string();
-  const std::vector<std::pair<std::string, OutputFormat>> known = {
-      {".tsv", OutputFormat::tsv}, {".jsonl", OutputFormat::jsonl}, {".h5", OutputFormat::hdf5}};
+  const std::vector<std::pair<std::string, OutputFormat>> known = {{".tsv", OutputFormat::tsv},
+                                                                   {".csv", OutputFormat::csv},
+                                                                   {".jsonl", OutputFormat::jsonl},
+                                                                   {".h5", OutputFormat::hdf5}};
   std::vector<std::string> suffixes;
   for (const auto& [name, format] : known) {
     if (std::ranges::find(allowed, format) == allowed.end()) continue;

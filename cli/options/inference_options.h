@@ -19,14 +19,21 @@ struct InferenceOptions {
   std::filesystem::path model;  // checkpoint or run directory
   std::filesystem::path tokenizer;
   std::vector<std::string> overrides;
-  std::int64_t length = 0;  // of sequences; 0: that of the longest phase
+  std::vector<std::string> text;  // columns; empty: the model's
+  std::string label;              // column
+  std::int64_t length = 0;        // of sequences; 0: that of the longest phase
   std::string device = "auto";
   std::int64_t threads = 0;
 
   LoadedModel load() const;
+  // overrides with those of text and label.
+  std::vector<std::string> all_overrides() const;
 };
 
 void add_inference_options(CLI::App& command, InferenceOptions& options);
+
+// --text, and --label where labels are read: the columns of tables, as the recipe's task.text and task.label.
+void add_column_options(CLI::App& command, InferenceOptions& options, bool labels);
 
 // The maximum length of sequences, and the micro-batches to run them in.
 MicroBatchCapacity inference_capacity(const InferenceOptions& options, const LoadedModel& loaded);
@@ -44,7 +51,7 @@ void report_examples(const std::string& name, const data::ExampleSamples& sample
                      const data::Examples& examples, std::int64_t length);
 
 // The output format, chosen by the file's suffix.
-enum class OutputFormat : std::uint8_t { tsv, jsonl, hdf5 };
+enum class OutputFormat : std::uint8_t { tsv, csv, jsonl, hdf5 };
 // UsageError if the suffix is not among those allowed.
 OutputFormat output_format(const std::filesystem::path& file, const std::vector<OutputFormat>& allowed);
 

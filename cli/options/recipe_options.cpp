@@ -26,6 +26,9 @@ std::filesystem::path find_recipe(const std::string& given) {
   const auto packaged = packaged_recipe(path.filename().string());
   if (is_plain_name(given)) {
     if (packaged) return *packaged;
+    if (given.find('=') != std::string::npos)
+      throw UsageError(fmt::format(
+          "{0}: is a setting where a recipe is expected; give each key its own --set: --set {0}", given));
     const std::vector<std::string> names = packaged_recipes();
     throw UsageError(fmt::format("{}: no such file, nor a recipe of that name{}", given,
                                  names.empty() ? "" : suggestion(path.stem().string(), names)));

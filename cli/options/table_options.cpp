@@ -108,6 +108,11 @@ TableTask with_table(Recipe recipe, const TableOptions& options, const std::vect
   if (options.text.size() > 2)
     throw UsageError(
         fmt::format("--text names {} columns; give one, or two for pairs of texts", options.text.size()));
+  for (const std::string* file : {&options.input, &options.validation})
+    if (*file == "-")
+      throw UsageError(
+          "standard input cannot be the table to learn from, since a run reads it again when it is resumed; "
+          "save it to a file");
   TaskSection& task = recipe.task;
   if (task.name.empty() || (is_of_glue(task.name) && !sets_key(overrides, "task.name"))) {
     task.name = "table";
@@ -133,11 +138,12 @@ TableTask with_table(Recipe recipe, const TableOptions& options, const std::vect
           .validation = options.validation,
           .rows = found.rows,
           .labels = found.labels,
-          .unused = found.unused};
+          .unused = found.unused,
+          .notes = found.notes};
 }
 
 std::string describe(const TableTask& table) {
-  const auto& [recipe, file, validation, rows, labels, unused] = table;
+  const auto& [recipe, file, validation, rows, labels, unused, notes] = table;
   const TaskSection& task = recipe.task;
   const PhaseSection& phase = recipe.phases[0];
   const bool pairs = task.text.size() == 2, separate = recipe.model.pairs == PairEncoding::separate;
@@ -145,15 +151,16 @@ std::string describe(const TableTask& table) {
   text += pairs ? fmt::format("texts            {} and {}, {}\n", task.text[0], task.text[1],
                               separate ? "encoded separately and compared" : "in one sequence")
                 : fmt::format("text             {}\n", task.text[0]);
-  if (!table.unused.empty())
+  if (!unused.empty())
     text += fmt::format("not used         {} (--text COLUMN,COLUMN for pairs of texts)\n",
-                        fmt::join(table.unused, ", "));
+                        fmt::join(unused, ", "));
   const bool several = task.kind == data::TaskKind::multi_label;
   const char* const of = several ? "labels, any number a text" : "classes";
   text += fmt::format("{:<17}{}, {}\n", several ? "labels" : "label",
                       task.label.empty() ? fmt::format("{}", fmt::join(task.labels, ", ")) : task.label,
                       task.kind == data::TaskKind::regression ? std::string("a score")
                       : labels > data::most_labels ? fmt::format("more than {} {}", data::most_labels, of)
+                      : labels == 1                ? std::string(several ? "1 label" : "1 class")
                                                    : fmt::format("{} {}", labels, of));
   if (!task.validation.empty())
     text +=
@@ -167,6 +174,7 @@ std::string describe(const TableTask& table) {
       phase.epochs ? fmt::format("{:g} {}", *phase.epochs, *phase.epochs == 1 ? "epoch" : "epochs")
                    : fmt::format("{} steps", grouped(*phase.steps)),
       rates_text(phase.learning_rate), recipe.run.initial_checkpoint.empty() ? ", from random weights" : "");
+  for (const std::string& note : notes) text += fmt::format("note             {}\n", note);
   return text;
 }
 

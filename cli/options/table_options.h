@@ -30,6 +30,7 @@ struct TableTask {
   std::int64_t rows = 0;                 // with a label
   std::int64_t labels = 0;               // different ones
   std::vector<std::string> unused = {};  // columns
+  std::vector<std::string> notes = {};   // data::TaskColumns::notes
 };
 
 // The recipe for the table. Columns and kind that neither RECIPE, --set (overrides) nor the options name are

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "cli/training/run_of_several.h"
 #include "kernels/core/console.h"
 #include "storage/durable_file.h"
 #include "storage/folder.h"
@@ -80,22 +81,14 @@ class SeedRuns {
       return true;
     }
     log_info("seed {}: run {} of {}\n", seed, results_.size() + 1, count);
-    TrainingOptions training = training_options(options_.training, communicator_, signals_);
-    training.finetune = true;
-    training.mode = RunMode::automatic;
-    TrainingRun training_run(task_of_seed(seed, "auto").recipe, training);
-    if (!began_) signals_.begin();
-    began_ = true;
-    const TrainingOutcome outcome = training_run.run();
-    if (!outcome.finished) return false;
-    COMERA_CHECK(!outcome.best.empty(),
-                 "{}: has no best model, since no evaluation was finite; train with lower rates (--set "
-                 "phase.0.learning_rate=...)",
-                 run.string());
+    const auto outcome =
+        train_one_of_several(task_of_seed(seed, "auto").recipe, settings, data,
+                             training_options(options_.training, communicator_, signals_), signals_);
+    if (!outcome) return false;
     results_.push_back({.seed = seed,
-                        .sets = score_model(outcome.best, settings),
-                        .best_step = outcome.best_step,
-                        .steps = outcome.step,
+                        .sets = score_model(outcome->best, settings),
+                        .best_step = outcome->best_step,
+                        .steps = outcome->step,
                         .data = data,
                         .recipe = settings});
     write_seed_result(run, results_.back());
@@ -112,7 +105,6 @@ class SeedRuns {
   StopSignals& signals_;
   std::filesystem::path folder_;
   std::vector<SeedResult> results_;
-  bool began_ = false;
 };
 
 }  // namespace

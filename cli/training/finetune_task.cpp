@@ -55,7 +55,8 @@ bool has_task(const TaskSection& task) { return !task.train.empty() || !task.fol
 FinetuneTask finetune_task(const FinetuneOptions& options) {
   TrainingCommandOptions training = options.training;
   const bool has_table = options.table.given();
-  const bool usual = training.recipe.file.empty() || training.recipe.file == table_recipe;
+  const bool usual = training.recipe.file.empty() ||
+                     (training.recipe.file == table_recipe && !storage::exists(table_recipe));
   if (usual) {
     if (training.from.empty())
       throw UsageError(

@@ -73,6 +73,8 @@ bool ends_quoted(std::string_view text, bool before, bool fresh) {
   return quoted;
 }
 
+constexpr const char* not_utf8 = "invalid UTF-8";
+
 const char* reason_of(JsonResult result) {
   switch (result) {
     case JsonResult::doubled_member:
@@ -105,8 +107,11 @@ std::string describe_skipped(const std::filesystem::path& file, const TableCount
   std::vector<std::string> reasons;
   for (const auto& [reason, rows] : counts.skipped)
     reasons.push_back(fmt::format("{}: {} (first in line {})", reason, rows.rows, rows.first_line));
-  return fmt::format("{}: {} left out: {}", file.string(), plural(counts.all_skipped()),
-                     fmt::join(reasons, ", "));
+  return fmt::format(
+      "{}: {} left out: {}{}", file.string(), plural(counts.all_skipped()), fmt::join(reasons, ", "),
+      counts.skipped.contains(not_utf8)
+          ? "; a file in another encoding must be converted first, such as with iconv -f LATIN1 -t UTF-8"
+          : "");
 }
 
 TableFormat format_of(const std::filesystem::path& path) {
@@ -245,7 +250,7 @@ TableReader::Record TableReader::read_record() {
     record_bytes_ = static_cast<std::int64_t>(record_.size());
   }
   if (record_.find('\0') != std::string::npos) return skip("NUL byte");
-  if (!is_utf8(record_)) return skip("invalid UTF-8");
+  if (!is_utf8(record_)) return skip(not_utf8);
   return Record::row;
 }
 

@@ -140,6 +140,7 @@ TaskScores unknown_scores(TaskKind kind, std::int64_t examples) {
           .standard_error = unknown,
           .majority = unknown,
           .f1 = unknown,
+          .f1_of = {},
           .matthews = unknown,
           .micro_f1 = unknown,
           .macro_f1 = unknown,
@@ -180,10 +181,11 @@ std::string describe(const TaskScores& scores) {
         scores.set, 100 * scores.micro_f1, 100 * scores.macro_f1, 100 * scores.accuracy,
         100 * scores.standard_error, scores.loss, grouped(scores.examples));
   return fmt::format(
-      "{}: accuracy {:.2f} % ± {:.2f} (majority {:.2f} %), loss {:.4f}, F1 {:.2f} %, Matthews {:.4f}, {} "
+      "{}: accuracy {:.2f} % ± {:.2f} (majority {:.2f} %), loss {:.4f}, F1{} {:.2f} %, Matthews {:.4f}, {} "
       "examples",
       scores.set, 100 * scores.accuracy, 100 * scores.standard_error, 100 * scores.majority, scores.loss,
-      100 * scores.f1, scores.matthews, grouped(scores.examples));
+      scores.f1_of.empty() ? "" : fmt::format(" of '{}'", scores.f1_of), 100 * scores.f1, scores.matthews,
+      grouped(scores.examples));
 }
 
 }  // namespace comera::data

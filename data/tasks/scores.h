@@ -19,6 +19,7 @@ struct TaskScores {
   double standard_error = 0;  // of the accuracy: √(a (1 − a) / examples)
   double majority = 0;        // share of the most frequent class: the accuracy of always predicting it
   double f1 = 0;              // for class 1 of two classes, else the mean over the classes
+  std::string f1_of = {};     // the name of that class 1, if it is known
   double matthews = 0;        // correlation coefficient; R_K (Gorodkin, 2004) for more than two classes
 
   double micro_f1 = 0;  // of all decisions about several labels

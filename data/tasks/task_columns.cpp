@@ -6,6 +6,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <unordered_set>
 
 #include "storage/folder.h"
@@ -90,10 +91,22 @@ std::optional<double> number_in(std::string_view text) {
   return value;
 }
 
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return lower;
+}
+
+bool is_missing(std::string_view field) {
+  return is_any_name_of(lower_case(field), {"nan", "n/a", "na", "null", "#n/a"});
+}
+
 // What a column contains.
 struct Contents {
   std::int64_t rows = 0;  // with something in it
   std::int64_t numbers = 0, fractions = 0, lists = 0, words = 0;
+  std::int64_t missing = 0;                // "NaN" and the like, as programs write where there is nothing
   std::unordered_set<std::string> values;  // at most most_labels + 1
 
   void add(std::string_view field, FieldKind kind) {
@@ -102,6 +115,7 @@ struct Contents {
     field = field.substr(begin, field.find_last_not_of(" \t\r") + 1 - begin);
     ++rows;
     lists += kind == FieldKind::words ? 1 : 0;
+    missing += is_missing(field) ? 1 : 0;
     if (const auto number = number_in(field)) {
       ++numbers;
       fractions += *number != std::trunc(*number) ? 1 : 0;
@@ -114,7 +128,7 @@ struct Contents {
     }
   }
 
-  bool all_numbers() const { return rows > 0 && numbers == rows; }
+  bool all_numbers() const { return numbers > 0 && numbers + missing == rows; }
   double mean_words() const { return static_cast<double>(words) / static_cast<double>(rows); }
   bool is_free_text() const {
     return rows > 0 && numbers * 10 < rows && mean_words() >= 3 &&
@@ -262,6 +276,29 @@ TaskKind kind_of_labels(const TaskTable& table, const std::string& label, const 
             "--set task.kind=classification or --set task.kind=regression");
 }
 
+// Classes that may be one, or none.
+std::vector<std::string> notes_on(const Contents& labels) {
+  std::map<std::string, Columns> alike;  // by their lower-case form
+  Columns missing;
+  for (const std::string& label : labels.values) {
+    alike[lower_case(label)].push_back(label);
+    if (is_missing(label)) missing.push_back(label);
+  }
+  Columns notes;
+  for (auto& [lower, same] : alike) {
+    if (same.size() < 2) continue;
+    std::ranges::sort(same);
+    notes.push_back(fmt::format("{} are different classes; if they are one, write them alike in the table",
+                                in_quotes(same)));
+  }
+  std::ranges::sort(missing);
+  if (!missing.empty())
+    notes.push_back(
+        fmt::format("{} is a class like others; if it says that the label is missing, leave it empty",
+                    in_quotes(missing)));
+  return notes;
+}
+
 std::int64_t labels_between(const Contents& contents, const std::string& separator) {
   std::unordered_set<std::string> labels;
   for (const std::string& value : contents.values)
@@ -292,6 +329,12 @@ TaskColumns of_label_columns(const TaskTable& table, TaskColumns found) {
 
 }  // namespace
 
+std::vector<std::string> find_text_columns(const std::filesystem::path& file, TableFormat format, bool header,
+                                           const std::vector<std::string>& others) {
+  const TaskTable table(file, format, header);
+  return table.columns().size() == 1 ? table.columns() : text_columns(table, others);
+}
+
 TaskColumns find_task_columns(const std::filesystem::path& file, TableFormat format, bool header,
                               const TaskColumns& given, const std::string& separator) {
   const TaskTable table(file, format, header);
@@ -307,6 +350,13 @@ TaskColumns find_task_columns(const std::filesystem::path& file, TableFormat for
   found.labels = std::ssize(labels.values);
   if (!found.kind)
     found.kind = labels.lists > 0 ? TaskKind::multi_label : kind_of_labels(table, found.label, labels);
+  if (*found.kind == TaskKind::classification) found.notes = notes_on(labels);
+  if (*found.kind == TaskKind::regression && labels.numbers == 0)
+    throw UsageError(
+        fmt::format("{}: column '{}' has no numbers, so it has no scores to learn; omit task.kind=regression "
+                    "for classes, "
+                    "or give --label COLUMN",
+                    file.string(), found.label));
   if (*found.kind == TaskKind::multi_label && labels.lists == 0)
     found.labels = labels_between(labels, separator);
   if (*found.kind != TaskKind::multi_label && labels.lists > 0)

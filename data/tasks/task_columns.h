@@ -19,6 +19,7 @@ struct TaskColumns {
   std::int64_t rows = 0;                 // well-formed ones with a label
   std::int64_t labels = 0;               // different ones; at most about most_labels are counted
   std::vector<std::string> unused = {};  // columns with another name than those of ids
+  std::vector<std::string> notes = {};   // sentences about classes that may be meant otherwise
 };
 inline constexpr std::int64_t most_labels = 1000;
 
@@ -32,5 +33,9 @@ inline constexpr std::int64_t most_labels = 1000;
 //   separator: between several labels in a field.
 TaskColumns find_task_columns(const std::filesystem::path& file, TableFormat format, bool header,
                               const TaskColumns& given, const std::string& separator = ",");
+
+// The text columns alone, in the same way; a single column is the text. others: columns that are none.
+std::vector<std::string> find_text_columns(const std::filesystem::path& file, TableFormat format, bool header,
+                                           const std::vector<std::string>& others);
 
 }  // namespace comera::data

@@ -145,6 +145,17 @@ TEST(Program, AWordTooManyIsNamed) {
             "comera: error: unexpected argument 'words' for bench precision; see --help\n");
 }
 
+TEST(Program, WordsOfOtherProgramsLeadToTheRecipesKeys) {
+  EXPECT_EQ(run({"finetune", "table", "--lr", "1e-3"}).err,
+            "comera: error: --lr is not an option of finetune; it is a key of the recipe: --set "
+            "phase.0.learning_rate=...\n");
+  EXPECT_EQ(
+      run({"finetune", "table", "--set", "run.seed=1", "run.threads=2"}).err,
+      "comera: error: unexpected argument 'run.threads=2' for finetune; give each key its own --set: --set "
+      "run.threads=2\n");
+  EXPECT_THAT(run({"inspect", "--set", "run.seed=1", "run.threads=2"}).err, HasSubstr("--set run.threads=2"));
+}
+
 TEST(Program, WordsInBracketsAreNoLists) {
   EXPECT_THAT(run({"inspect", "[a, b]"}).err, testing::StartsWith("comera: error: [a, b]: "));
   EXPECT_THAT(run({"eval", "[/nonexistent/a,b]"}).err, HasSubstr("[/nonexistent/a,b]: no such"));

@@ -50,7 +50,7 @@ TEST_F(ImportedTask, AsksForColumnsThatCannotBeTold) {
   const auto result = predict("pairs.jsonl");
   EXPECT_NE(result.code, 0);
   EXPECT_THAT(result.output, HasSubstr("has the columns x, y"));
-  EXPECT_THAT(result.output, HasSubstr(R"(--set 'task.text=["x", "y"]')"));
+  EXPECT_THAT(result.output, HasSubstr("--text FIRST,SECOND"));
 }
 
 TEST_F(ImportedTask, TakesNoWordThatNamesNothing) {
@@ -75,7 +75,7 @@ TEST_F(ImportedTask, IsScoredOnLabelledTables) {
   const auto asked = eval("other.tsv");
   EXPECT_NE(asked.code, 0);
   EXPECT_THAT(asked.output, HasSubstr("has the columns text, gold"));
-  EXPECT_THAT(asked.output, HasSubstr("--set task.label=COLUMN"));
+  EXPECT_THAT(asked.output, HasSubstr("--label COLUMN"));
   const auto told = eval("other.tsv", {"task.label=gold"});
   EXPECT_EQ(told.code, 0) << told.output;
 }

@@ -89,6 +89,11 @@ TrainedModel find_trained_model(const std::filesystem::path& path) {
                    path.string());
       const bool is_run = std::filesystem::is_directory(path / "checkpoints", code);
       const auto found = find_latest(is_run ? path / "checkpoints" : path, ResumeMode::newest_to_read);
+      if (!found && std::filesystem::exists(path / "config.json", code))
+        throw UsageError(
+            fmt::format("{0}: is a folder of Hugging Face's transformers; import it first: comera import {0} "
+                        "--output MODEL.h5, and give that file",
+                        path.string()));
       if (!found) throw UsageError(fmt::format("{}: holds no checkpoint", path.string()));
       trained.reader = open_if_there(found->path);
       if (trained.reader && !found->missing.empty())

@@ -53,7 +53,7 @@ std::string describe(const RateReport& report) {
   double lowest = std::numeric_limits<double>::infinity();
   for (const RateCurve& curve : report.curves)
     for (const RateTrial& trial : curve.trials) lowest = std::min(lowest, trial.loss);
-  const bool advises = !report.stopped && report.start_loss - lowest >= report.least_gain;
+  const bool advises = !report.stopped && report.start_loss - lowest >= report.least_gain * report.unit;
   std::string text = fmt::format("loss over the last fifth of {} steps, by learning rate\n", report.steps);
   for (const RateCurve& curve : report.curves) {
     const RateKind* kind = rate_kind(curve.name);
@@ -75,9 +75,9 @@ std::string describe(const RateReport& report) {
         "this\n",
         few_steps);
   text += fmt::format(
-      "differences of less than {:g} nats do not count: of rates as good as the best, the one nearest to the "
+      "differences of less than {:.2g}{} do not count: of rates as good as the best, the one nearest to the "
       "recipe's is advised\n",
-      rate_noise);
+      rate_noise * report.unit, report.unit == 1 ? " nats" : "");
   for (const std::string& name : report.lowered)
     text += fmt::format(
         "the recommended rate of {} is 1.4 times below the best trial's, because twice that is much worse\n",
@@ -91,7 +91,7 @@ Plot plot_of(const RateReport& report, const LearningRates& recipe) {
                                      plot_colours::green, plot_colours::orange};
   Plot plot{.title = fmt::format("Loss by learning rate, trials of {} steps", report.steps),
             .x_title = "learning rate relative to the recipe's, as a power of two"};
-  plot.panels.push_back({.title = "Loss over a trial's last fifth, nats"});
+  plot.panels.push_back({.title = "Loss over a trial's last fifth"});
   for (std::size_t i = 0; i < report.curves.size(); ++i) {
     const RateCurve& curve = report.curves[i];
     const RateKind* kind = rate_kind(curve.name);

@@ -9,7 +9,8 @@
 
 namespace comera {
 
-// Nats by which a trial must be better to count as better.
+// By which a trial must be better to count as better: in nats, or as a share of the variance of a
+// regression's scores.
 constexpr double rate_noise = 0.01;
 
 // One short training run from the common start.
@@ -30,7 +31,8 @@ struct RateReport {
   std::int64_t steps = 0;         // of a trial; 0: stopped before any began
   bool stopped = false;           // stopped before all trials had run: no advice
   double start_loss = 0;          // of the first step, the same for all
-  double least_gain = 0.5;        // by which the best trial must have improved for advice
+  double least_gain = 0.5;        // by which the best trial must have improved for advice, in units
+  double unit = 1;                // of losses that are compared: EncoderTask::loss_unit()
   std::vector<RateCurve> curves;  // "all", then those of "cores", "gates" and "other" in the model
   LearningRates advised;
   // Kinds whose rate is set below the best trial's, because twice that rate was much worse.

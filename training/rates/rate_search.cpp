@@ -13,7 +13,7 @@ namespace comera {
 
 namespace {
 
-constexpr double cliff = 0.3;  // a rate is too near to the edge if twice that rate is worse by this many nats
+constexpr double cliff = 0.3;  // a rate is too near to the edge if twice that rate is worse by so many units
 
 constexpr double least_gain_of_tasks = 0.02;  // a class is worth less than a piece
 
@@ -22,7 +22,9 @@ class LineSearch {
  public:
   using Scale = std::function<LearningRates(double factor)>;
   using Run = std::function<RateTrial(const LearningRates&)>;
-  LineSearch(Scale scale, Run run) : scale_(std::move(scale)), run_(std::move(run)) {}
+  // unit: of losses that are compared.
+  LineSearch(double unit, Scale scale, Run run)
+      : unit_(unit), scale_(std::move(scale)), run_(std::move(run)) {}
 
   // Searches in factors of four over a wide range, because far beyond the best rate all are equally bad, then
   // in factors of two.
@@ -53,7 +55,7 @@ class LineSearch {
   // Whether twice the best rate is much worse.
   bool is_at_cliff() const {
     const auto next = trials_.find(best_ + 1);
-    return next != trials_.end() && next->second.loss > best().loss + cliff;
+    return next != trials_.end() && next->second.loss > best().loss + cliff * unit_;
   }
   RateCurve curve(const std::string& name) const {
     RateCurve curve{.name = name, .trials = {}};
@@ -70,11 +72,12 @@ class LineSearch {
   // Whether the trial is better than the best so far.
   bool take(int power) {
     const RateTrial& trial = trials_[power] = run_(scale_(std::exp2(power)));
-    const bool better = power != best_ && trial.loss < best().loss - rate_noise;
+    const bool better = power != best_ && trial.loss < best().loss - rate_noise * unit_;
     if (better || trials_.size() == 1) best_ = power;
     return better;
   }
 
+  double unit_;
   Scale scale_;
   Run run_;
   std::map<int, RateTrial> trials_;  // by the power of two
@@ -87,6 +90,7 @@ class Search {
   Search(const Recipe& recipe, const RateSearchOptions& options)
       : given_(recipe.phases[0].learning_rate), output_(options.output), trials_(recipe, options) {
     if (options.finetune) report_.least_gain = least_gain_of_tasks;
+    report_.unit = trials_.loss_unit();
     if (rate_of(given_, nullptr) == 0)
       throw UsageError(
           "--find-rate searches around the recipe's rates, but phase.0.learning_rate is 0; set it, for "
@@ -107,7 +111,8 @@ class Search {
     trials_.choose_steps();
     report_.steps = trials_.steps();
     log_to(output_, "trials of {} steps, all from the same weights over the same batches\n", report_.steps);
-    LineSearch together([&](double factor) { return scaled(given_, nullptr, factor); }, runner());
+    LineSearch together(
+        report_.unit, [&](double factor) { return scaled(given_, nullptr, factor); }, runner());
     take("all", together, [](LineSearch& line) { line.scan(); });
     RateTrial best = together.best();
     if (!std::isfinite(best.loss))
@@ -117,7 +122,8 @@ class Search {
     report_.advised = best.rates;
     for (const RateKind& kind : rate_kinds) {
       if (rate_of(best.rates, kind) == 0 || !trials_.has(kind)) continue;
-      LineSearch alone([&](double factor) { return scaled(best.rates, &kind, factor); }, runner());
+      LineSearch alone(
+          report_.unit, [&](double factor) { return scaled(best.rates, &kind, factor); }, runner());
       take(kind.name, alone, [&](LineSearch& line) { line.search(best); });
       best = alone.best();
       advise(kind, best, alone.is_at_cliff());

@@ -29,7 +29,7 @@ using Clock = std::chrono::steady_clock;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr std::int64_t fewest_steps = 50, most_steps = 2000;
 constexpr int expected_trials = 14;
-constexpr double hopeless = 1;  // nats above the best trial at the same step: the trial is abandoned
+constexpr double hopeless = 1;  // units of loss above the best trial at the same step: the trial is abandoned
 
 double mean(const std::vector<double>& losses, std::size_t first, std::size_t last) {
   double sum = 0;
@@ -176,7 +176,7 @@ bool RateTrials::is_hopeless(const std::vector<double>& losses, std::int64_t ste
   if (best_.empty() || step + 1 < steps_ / 3) return false;
   const std::size_t window = std::max<std::size_t>(losses.size() / 5, 5), end = losses.size();
   const std::size_t first = end > window ? end - window : 0;
-  return mean(losses, first, end) > mean(best_, first, end) + hopeless;
+  return mean(losses, first, end) > mean(best_, first, end) + hopeless * loss_unit();
 }
 
 }  // namespace comera

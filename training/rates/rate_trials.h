@@ -26,6 +26,7 @@ class RateTrials {
   bool has(const RateKind& kind);
   std::int64_t steps() const { return steps_; }
   double start_loss() const { return best_.front(); }
+  double loss_unit() const { return task_->loss_unit(); }
 
   // Chooses as many steps as the minutes allow, from the measured time of a few steps, unless the options
   // give the steps of a trial.

@@ -22,6 +22,8 @@ class EncoderTask : public TrainingTask {
   virtual data::MaskingOptions masking() const = 0;
   // The divisor of the summed gradient.
   virtual double targets(const data::Batch& batch) const = 0;
+  // What the loss is measured by where losses are compared: a nat, or the variance of a regression's scores.
+  virtual double loss_unit() const { return 1; }
   // Evaluates the engine's model on held-out data; with `most_micro_batches`, on that many micro-batches (0:
   // all). Nothing if `stop` requests a stop. The processes share the micro-batches, and each gets the overall
   // result.

@@ -98,16 +98,33 @@ void require_settings(const std::filesystem::path& run, const Recipe& before, co
                       const Recipe& recipe, const std::string& data) {
   if (!data_before.empty() && data_before != data)
     throw UsageError(fmt::format(
-        "{}: is the result of other data than {} holds now; give the same files, or another --output",
+        "{}: is a run with other data than {} holds now; give the same files, or another --output",
         run.string(),
         recipe.task.folder.empty() ? fmt::format("{}", fmt::join(recipe.task.train, ", "))
                                    : recipe.task.folder));
   for (const RecipeChange& change : recipe_changes(before, recipe))
     if (!is_of_place(change.key))
       throw UsageError(
-          fmt::format("{}: is the result of other settings: {}; give the same ones, or another "
+          fmt::format("{}: is a run with other settings: {}; give the same ones, or another "
                       "--output",
                       run.string(), to_string(change)));
+}
+
+void require_begun_settings(const std::filesystem::path& run, const Recipe& recipe, const std::string& data) {
+  const std::filesystem::path file = run / "settings.json";
+  if (storage::exists(file) && storage::exists(run / "checkpoints")) {
+    const nlohmann::json begun = storage::parse_json(
+        storage::read_small_file(file, largest_seed_result, "a run's settings, a JSON file"),
+        file.string() + ":");
+    if (begun.is_object() && begun.value("recipe", nlohmann::json()).is_string() &&
+        begun.value("data", nlohmann::json()).is_string())
+      return require_settings(run, parse_stored_recipe(begun["recipe"].get<std::string>(), file.string()),
+                              begun["data"].get<std::string>(), recipe, data);
+    throw Error(fmt::format("{}: is damaged; remove it to continue the run as it is", file.string()));
+  }
+  storage::create_directories_durably(run);
+  const Json now = {{"data", data}, {"recipe", to_toml(recipe)}};
+  storage::write_file_durably(file, json_text(now) + "\n");
 }
 
 void keep_origin(const std::filesystem::path& folder, const std::filesystem::path& from, bool scratch) {

@@ -24,6 +24,10 @@ std::string fingerprint_of_task(const Recipe& recipe);
 void require_settings(const std::filesystem::path& run, const Recipe& before, const std::string& data_before,
                       const Recipe& recipe, const std::string& data);
 
+// Notes in RUN/settings.json with which settings and data a run is begun; if it has checkpoints already,
+// require_settings() with what is noted.
+void require_begun_settings(const std::filesystem::path& run, const Recipe& recipe, const std::string& data);
+
 // All runs in a folder start from the same weights, also those of a later call, before which the model may
 // have been trained further. UsageError if they do not. from: a checkpoint or a run's folder; empty: random.
 void keep_origin(const std::filesystem::path& folder, const std::filesystem::path& from, bool scratch);

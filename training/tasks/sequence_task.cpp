@@ -5,8 +5,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "kernels/core/tensors/finite.h"
 #include "recipes/fit_shapes.h"
@@ -131,6 +133,12 @@ void hold_out(data::Task& task, double share) {
   }
 }
 
+// The tokens of an example, to be compared.
+std::string_view texts_of(const data::Examples& examples, std::int64_t example) {
+  const auto first = examples.text(example, 0), second = examples.text(example, 1);
+  return {reinterpret_cast<const char*>(first.data()), (first.size() + second.size()) * sizeof first[0]};
+}
+
 [[noreturn]] void missing(const char* key, const char* what) {
   throw UsageError(
       fmt::format("{0} is missing: {1}; give it in the recipe or with --set {0}=...", key, what));
@@ -248,6 +256,7 @@ std::optional<data::TaskScores> score(InferenceEngine& engine, const data::Task&
     std::vector<std::int32_t> labels(examples.count());
     for (std::int64_t i = 0; i < examples.count(); ++i) labels[i] = examples.label(i);
     scores = data::classification_scores(values, labels, width);
+    if (task.labels.size() == 2) scores.f1_of = task.labels[1];
   } else if (task.kind == data::TaskKind::multi_label) {
     std::vector<float> wanted;
     for (std::int64_t i = 0; i < examples.count(); ++i)
@@ -311,6 +320,15 @@ double SequenceTask::targets(const data::Batch& batch) const {
   if (weights_.empty()) return static_cast<double>(batch.examples * config_.scores_per_example());
   const auto weights = batch.scores.first(static_cast<std::size_t>(batch.examples));
   return std::accumulate(weights.begin(), weights.end(), 0.0);
+}
+
+double SequenceTask::loss_unit() const {
+  if (task_.kind != data::TaskKind::regression) return 1;
+  const auto count = static_cast<double>(train_.count());
+  double sum = 0, squares = 0;
+  for (std::int64_t i = 0; i < train_.count(); ++i) sum += train_.score(i);
+  for (std::int64_t i = 0; i < train_.count(); ++i) squares += std::pow(train_.score(i) - sum / count, 2);
+  return squares / count;
 }
 
 std::string SequenceTask::source() const { return fmt::format("{}", fmt::join(files_of(task_.train), ", ")); }
@@ -383,7 +401,20 @@ std::vector<std::string> SequenceTask::reports() const {
     lines.insert(lines.end(), examples.reports().begin(), examples.reports().end());
   };
   add("train", train_);
-  for (std::size_t i = 0; i < validation_.size(); ++i) add(task_.validation[i].name, validation_[i]);
+  std::set<std::string_view> trained;
+  for (std::int64_t i = 0; i < train_.count(); ++i) trained.insert(texts_of(train_, i));
+  for (std::size_t i = 0; i < validation_.size(); ++i) {
+    const data::Examples& examples = validation_[i];
+    add(task_.validation[i].name, examples);
+    std::int64_t known = 0;
+    for (std::int64_t e = 0; e < examples.count(); ++e)
+      known += trained.contains(texts_of(examples, e)) ? 1 : 0;
+    if (20 * known >= examples.count())
+      lines.push_back(fmt::format(
+          "note: {} of the {} examples of {} have texts that are learned too, so their scores say "
+          "little about new texts",
+          known, examples.count(), task_.validation[i].name));
+  }
   if (task_.kind != data::TaskKind::regression) {
     const std::vector<std::int64_t> counts = train_.class_counts(task_.labels.size());
     std::vector<std::string> classes;

@@ -54,6 +54,7 @@ class SequenceTask final : public EncoderTask {
   data::MaskingOptions masking() const override { return {.probability = 0}; }
   // Of weighted classes: the sum of the examples' weights.
   double targets(const data::Batch& batch) const override;
+  double loss_unit() const override;
   using EncoderTask::evaluate;
   bool evaluates() const override { return !validation_.empty(); }
   // score: the task's metric on the first set.

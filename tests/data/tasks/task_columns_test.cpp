@@ -140,6 +140,31 @@ TEST_F(TaskColumnsTest, ThatAreNotPlainAreAskedFor) {
   EXPECT_EQ(find("t.tsv", amounts, {.label = "votes", .kind = TaskKind::regression}).rows, 30);
 }
 
+TEST_F(TaskColumnsTest, ClassesThatMayBeMeantOtherwiseAreNamed) {
+  const auto notes = [&](const std::vector<std::string>& labels) {
+    std::string text = "text\tlabel\n";
+    for (const std::string& label : labels) text += "x\t" + label + "\n";
+    return find("t.tsv", text).notes;
+  };
+  EXPECT_THAT(notes({"yes", "no"}), testing::IsEmpty());
+  EXPECT_THAT(notes({"yes", "Yes", "no"}), ElementsAre(HasSubstr("'Yes', 'yes' are different classes")));
+  EXPECT_THAT(notes({"yes", "no", "NaN"}), ElementsAre(HasSubstr("'NaN' is a class like others")));
+  // Of scores, it is what is missing.
+  const TaskColumns scores = find("t.tsv", "text\tscore\nx\t1.5\ny\tNaN\nz\t2\n");
+  EXPECT_EQ(scores.kind, TaskKind::regression);
+  EXPECT_THAT(refusal("t.tsv", "text\tlabel\nx\ta\ny\tb\n", {.kind = TaskKind::regression}),
+              HasSubstr("column 'label' has no numbers"));
+}
+
+TEST_F(TaskColumnsTest, OfTextAloneAreFoundTheSameWay) {
+  const auto text_of = [&](const std::string& content, const std::vector<std::string>& others) {
+    return find_text_columns(folder_.write("t.tsv", content), TableFormat::automatic, true, others);
+  };
+  EXPECT_THAT(text_of("id\treview\tstars\n1\tx\t5\n", {}), ElementsAre("review"));
+  EXPECT_THAT(text_of("word\nx\n", {}), ElementsAre("word")) << "the only column";
+  EXPECT_THAT(text_of("text\ttitle\nx\ty\n", {"title"}), ElementsAre("text"));
+}
+
 TEST_F(TaskColumnsTest, ThatAreGivenMustBeThere) {
   EXPECT_EQ(find("t.tsv", "a\tb\tc\nx\ty\tz\n", {.text = {"c"}, .label = "a"}).label, "a");
   EXPECT_THAT(refusal("t.tsv", "a\tb\nx\ty\n", {.text = {"c"}, .label = "a"}),

@@ -116,6 +116,8 @@ TEST_F(FinetuneTable, IsFittedToTheModel) {
   const std::string pairs = table("p.csv", "question,answer,label", "%a,%b,%y");
   ASSERT_EQ(run_program({"export", at("pre"), "--to", at("exported")}).code, 0);
   ASSERT_EQ(run_program({"import", at("exported"), "--output", at("bert.h5")}).code, 0);
+  expect(tune(pairs, {"--from", at("exported"), "--output", at("no")}), 2,
+         {"import it first: comera import"});
   ASSERT_EQ(tune(pairs, {"--from", at("bert.h5"), "--output", at("bert")}).code, 0);
   ASSERT_EQ(tune(pairs, {"--from", at("bert"), "--output", at("again")}).code, 0);
   for (const char* run : {"bert", "again"}) {
@@ -268,6 +270,9 @@ TEST_F(FinetuneTable, LearnsSeveralLabels) {
   const ProgramResult again = run_program({"predict", at("back.h5"), "--input", at("l.jsonl"), "--output",
                                            at("q.tsv"), "--set", "task.text=text"});
   ASSERT_EQ(again.code, 0) << again.output;
+  expect(run_program({"predict", at("run"), "--input", at("l.jsonl"), "--output", at("r.tsv"), "--set",
+                      "task.separator=\"t\""}),
+         2, {"label 'count' contains 't'", ".jsonl"});
   std::ifstream first(folder() / "p.tsv"), second(folder() / "q.tsv");
   for (std::string a, b; std::getline(first, a) && std::getline(second, b);)
     EXPECT_EQ(a.substr(0, a.find("\t0.")), b.substr(0, b.find("\t0.")));
@@ -303,10 +308,59 @@ TEST_F(FinetuneTable, ComparesSeeds) {
   EXPECT_THAT(again.output, HasSubstr("mean ± deviation"));
   EXPECT_EQ(fs::last_write_time(folder() / "seeds/seed-1/best.h5"), made);
   expect(seeds({"--seeds", "2", "--set", "phase.0.learning_rate=1e-5"}), 2,
-         {"result of other settings", "learning_rate"});
+         {"run with other settings", "learning_rate"});
+  // Nor is one that was stopped.
+  ASSERT_EQ(seeds({"--seeds", "3", "--stop-after", "1"}).code, 0);
+  expect(seeds({"--seeds", "3", "--set", "model.dropout=0.2"}), 2, {"other settings", "model.dropout"});
   expect(seeds({"--seeds", "2,2"}), 2, {"different seeds"});
   expect(seeds({"--seeds", "2", "--set", "run.seed=4"}), 2, {"run.seed"});
   expect(tune(input, {"--output", at("one"), "--seeds", "2"}), 2, {"is a run's folder"});
+}
+
+// Tables of the same things with other columns, in the format that the output's name asks for.
+TEST_F(FinetuneTable, PredictsOtherTables) {
+  ASSERT_EQ(tune(table("t.tsv", "idx\tsentence\tlabel", "%i\t%a\t%y"), {"--output", at("run")}).code, 0);
+  const std::string other = table("o.csv", "id,body,sentiment", "\"a,%i\",%a,%y"), output = at("p.csv");
+  expect(run_program({"predict", at("run"), "--input", other, "--output", output}), 2,
+         {"has no column 'sentence'", "id, body, sentiment", "--text COLUMN"});
+  const ProgramResult named =
+      run_program({"predict", at("run"), "--input", other, "--output", output, "--text", "body"});
+  ASSERT_EQ(named.code, 0) << named.output;
+  std::ifstream stream(output);
+  std::string header, row;
+  std::getline(stream, header), std::getline(stream, row);
+  EXPECT_EQ(header, "line,id,label,0,1");
+  EXPECT_THAT(row, testing::StartsWith("2,\"a,0\","));
+  expect(run_program({"eval", at("run"), "--input", other, "--text", "body"}), 2, {"--label COLUMN"});
+  EXPECT_EQ(run_program({"eval", at("run"), "--input", other, "--text", "body", "--label", "sentiment"}).code,
+            0);
+  // Names that an imported model does not know are found.
+  ASSERT_EQ(run_program({"export", at("run"), "--to", at("exported")}).code, 0);
+  ASSERT_EQ(run_program({"import", at("exported"), "--output", at("back.h5")}).code, 0);
+  const std::string reviews = table("r.csv", "id,review,sentiment,place", "%i,%a,%y,%b");
+  const ProgramResult scored = run_program({"eval", at("back.h5"), "--input", reviews});
+  ASSERT_EQ(scored.code, 0) << scored.output;
+  EXPECT_THAT(scored.output, AllOf(HasSubstr("'sentiment' as the label"), HasSubstr("'review' as the text")));
+}
+
+TEST_F(FinetuneTable, SaysWhatItsScoresAreWorth) {
+  const std::string input = table("t.tsv", "sentence\tlabel", "%a\t%y");
+  const ProgramResult same =
+      tune(input, {"--output", at("same"), "--validation", input, "--set", "phase.0.learning_rate=1e-9",
+                   "--set", "task.labels=[\"0\",\"1\"]"});
+  ASSERT_EQ(same.code, 0) << same.output;
+  EXPECT_THAT(same.output, AllOf(HasSubstr("60 of the 60 examples of t have texts that are learned too"),
+                                 HasSubstr("F1 of '1'"), HasSubstr("What to try next")));
+  // A model that always gives one class.
+  const ProgramResult constant =
+      tune(table("u.tsv", "sentence\tlabel", "word\t%y"),
+           {"--output", at("constant"), "--validation", input, "--set", "phase.0.learning_rate=1e-9"});
+  ASSERT_EQ(constant.code, 0) << constant.output;
+  EXPECT_THAT(constant.output, Not(HasSubstr("learned too")));
+  const auto scores = last_line(folder() / "constant/metrics.jsonl", "validation")["validation"]["t"];
+  EXPECT_EQ(scores["accuracy"].get<double>() <= scores["majority"].get<double>(),
+            constant.output.find("no better than one that always gives") != std::string::npos);
+  expect(tune("-", {"--output", at("no")}), 2, {"save it to a file"});
 }
 
 // Neither writes anything.
@@ -319,6 +373,14 @@ TEST_F(FinetuneTable, ShowsItsCostAndFindsRates) {
   const ProgramResult rates = tune(input, {"--output", at("run"), "--find-rate", "--trial-steps", "5"});
   ASSERT_EQ(rates.code, 0) << rates.output;
   EXPECT_THAT(rates.output, HasSubstr("loss over the last fifth of 5 steps"));
+  // Of scores, losses are compared by the scores' variance.
+  const std::string scores = table("s.tsv", "sentence\tscore", "%a\t%i.5");
+  const ProgramResult scored = tune(scores, {"--output", at("run"), "--find-rate", "--trial-steps", "5"});
+  ASSERT_EQ(scored.code, 0) << scored.output;
+  const auto said = scored.output.find("differences of less than ");
+  if (said != std::string::npos) {
+    EXPECT_THAT(scored.output.substr(said, 40), Not(HasSubstr("nats")));
+  }
   EXPECT_FALSE(fs::exists(folder() / "run"));
 }
 

@@ -285,7 +285,7 @@ TEST_F(Finetune, PatienceEndsARun) {
 
 // As scikit-learn's compute_class_weight("balanced").
 TEST(ClassWeightsTest, BalanceTheClasses) {
-  EXPECT_EQ(class_weights({.balanced = true}, {10, 30, 60}),
+  EXPECT_EQ(class_weights({.balanced = true, .values = {}}, {10, 30, 60}),
             (std::vector<double>{100 / 30., 100 / 90., 100 / 180.}));
   EXPECT_EQ(class_weights({.balanced = false, .values = {1, 2}}, {10, 30}), (std::vector<double>{1, 2}));
 }

@@ -135,7 +135,7 @@ TEST_F(GlueCommand, MakesTheTableOfWhatIsThere) {
   EXPECT_EQ(results("out"), all);
   const ProgramResult other = run_program(arguments("out", {"--set", "phase.0.learning_rate=2e-3"}));
   EXPECT_EQ(other.code, 2);
-  EXPECT_THAT(other.output, HasSubstr("is the result of other settings: phase.0.learning_rate"));
+  EXPECT_THAT(other.output, HasSubstr("is a run with other settings: phase.0.learning_rate"));
 }
 
 TEST_F(GlueCommand, OneTableIsOfOneSetOfData) {
@@ -151,7 +151,7 @@ TEST_F(GlueCommand, OneTableIsOfOneSetOfData) {
   write("RTE", "index\tsentence1\tsentence2\tlabel\n", 60,
         [](int i) { return i % 3 == 0 ? "entailment" : "not_entailment"; });
   expect(run_program(arguments("out", {"--tasks", "rte"}, "1")), 2,
-         {"rte-1: is the result of other data than", "another --output"});
+         {"rte-1: is a run with other data than", "another --output"});
 }
 
 TEST_F(GlueCommand, GoesOnWhereItWasKilled) {
