@@ -85,6 +85,32 @@ void write(const std::filesystem::path& path, const arrow::Table& table, Kind ki
   ASSERT_TRUE(out->Close().ok());
 }
 
+// Lists with nothing in a place, dates, decimals, times, texts by number, and two columns of one name.
+std::shared_ptr<arrow::Table> unusual() {
+  arrow::ListBuilder lists(arrow::default_memory_pool(), std::make_shared<arrow::StringBuilder>());
+  auto& words = static_cast<arrow::StringBuilder&>(*lists.value_builder());
+  EXPECT_TRUE(lists.Append().ok() && words.Append("a").ok() && words.AppendNull().ok());
+  EXPECT_TRUE(lists.AppendNull().ok());
+  arrow::StringDictionaryBuilder encoded;
+  EXPECT_TRUE(encoded.Append("new").ok() && encoded.Append("old").ok());
+  arrow::Decimal128Builder decimals(arrow::decimal128(6, 2));
+  EXPECT_TRUE(decimals.Append(arrow::Decimal128(1250)).ok() && decimals.AppendNull().ok());
+  arrow::TimestampBuilder times(arrow::timestamp(arrow::TimeUnit::SECOND), arrow::default_memory_pool());
+  EXPECT_TRUE(times.AppendValues(std::vector<std::int64_t>{0, 86399}).ok());
+  const auto texts = array_of<arrow::StringBuilder, std::string>({"one", "two"});
+  const auto field = [](const char* name, const std::shared_ptr<arrow::DataType>& type) {
+    return arrow::field(name, type);
+  };
+  return arrow::Table::Make(
+      arrow::schema({field("text", arrow::utf8()), field("twice", arrow::utf8()),
+                     field("twice", arrow::utf8()), field("words", arrow::list(arrow::utf8())),
+                     field("state", encoded.type()), field("price", decimals.type()),
+                     field("day", arrow::date32()), field("time", times.type())}),
+      {texts, texts, texts, lists.Finish().ValueOrDie(), encoded.Finish().ValueOrDie(),
+       decimals.Finish().ValueOrDie(), array_of<arrow::Date32Builder, std::int32_t>({0, 20000}),
+       times.Finish().ValueOrDie()});
+}
+
 class ColumnarFiles : public testing::TestWithParam<Kind> {
  protected:
   std::filesystem::path written(const char* name = "a.parquet") const {
@@ -112,6 +138,32 @@ TEST_P(ColumnarFiles, RowsAreThoseOfJsonLines) {
                                 ElementsAre("tr\xC3\xA9s \x01", "-7", "c \"d\"", "1e+300", "false")));
   EXPECT_THAT(kinds[0], ElementsAre(FieldKind::text, FieldKind::number, FieldKind::words, FieldKind::number,
                                     FieldKind::truth));
+}
+
+TEST_P(ColumnarFiles, UnusualTypesAreTextsListsAndNothing) {
+  write(folder_ / "u.arrow", *unusual(), GetParam());
+  TableReader table(
+      folder_ / "u.arrow",
+      {.columns = {"text"}, .optional = {"words", "state", "price", "day", "time"}, .any_optional = true});
+  std::vector<std::vector<std::string>> rows;
+  for (TableRow row; table.next(row);) {
+    auto& fields = rows.emplace_back();
+    for (const auto& field : row.fields) fields.push_back(field.value_or("-"));
+  }
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0][0], "one");
+  EXPECT_EQ(rows[0][1], "-") << "a list with nothing in a place is no list of texts";
+  EXPECT_THAT(std::vector(rows[0].begin() + 2, rows[0].end()),
+              ElementsAre("new", "12.50", "1970-01-01", testing::StartsWith("1970-01-01 00:00:00")));
+  EXPECT_THAT(rows[1],
+              ElementsAre("two", "-", "old", "-", "2024-10-04", testing::StartsWith("1970-01-01 23:59:59")));
+  // Which of two columns is meant cannot be told.
+  EXPECT_THAT(test::error_of([&] {
+                TableReader doubled(folder_ / "u.arrow", {.columns = {"twice"}});
+                for (TableRow row; doubled.next(row);) {
+                }
+              }),
+              HasSubstr("u.arrow"));
 }
 
 TEST_P(ColumnarFiles, AreCorpora) {
