@@ -71,7 +71,7 @@ Json table_json(const std::string& title, Json titles, Json rows) {
 }
 
 // The scores of each validation set or source of held-out data.
-void add_sets(Json& tables, const Json& evaluation, const char* key, const char* title) {
+void add_sets(Json& tables, const Json& evaluation, const char* key, const std::string& title) {
   const Json* sets = object_in(evaluation, key);
   if (sets == nullptr || sets->empty()) return;
   std::vector<std::string> names;
@@ -91,10 +91,15 @@ void add_sets(Json& tables, const Json& evaluation, const char* key, const char*
   tables.push_back(table_json(title, titles, rows));
 }
 
+std::int64_t step_of(const Json& line) { return std::llround(number_in(line, "step").value_or(0)); }
+
 Json tables_of(const ReportedRun& run, const Story& story) {
   Json tables = Json::array();
   if (story.evaluation != nullptr) {
-    add_sets(tables, *story.evaluation, "validation", "Scores of the last model");
+    const bool has_score = number_in(*story.best, "score").has_value();
+    add_sets(tables, *story.best, "validation",
+             has_score ? fmt::format("Scores of the best model, step {}", grouped(step_of(*story.best)))
+                       : std::string("Scores of the last model"));
     add_sets(tables, *story.evaluation, "sources", "Held out, by source");
   }
   if (run.recipe && !run.recipe->phases.empty())
@@ -174,7 +179,7 @@ std::vector<std::pair<std::string, Json>> results_of(const ReportedRun& run, con
        of(story.evaluation, "validation_accuracy")},
       {"AUC", of(story.evaluation, "validation_auc")},
       {"normalised cross-entropy", of(story.evaluation, "validation_normalised_entropy")}};
-  if (const Json* sets = story.evaluation != nullptr ? object_in(*story.evaluation, "validation") : nullptr)
+  if (const Json* sets = story.best != nullptr ? object_in(*story.best, "validation") : nullptr)
     for (const auto& [set, numbers] : sets->items())
       for (const char* metric : {"accuracy", "f1", "micro_f1", "macro_f1", "matthews", "pearson", "spearman"})
         if (const auto value = number_in(numbers, metric))
@@ -224,7 +229,7 @@ Json headline_of(const Story& story) {
   if (story.evaluation == nullptr) return nullptr;
   if (const auto loss = number_in(*story.evaluation, "validation_loss"))
     return Json::array({"held-out loss, nats", rounded(*loss)});
-  if (const Json* sets = object_in(*story.evaluation, "validation"))
+  if (const Json* sets = object_in(*story.best, "validation"))
     for (const auto& [set, numbers] : sets->items())
       for (const char* metric : {"accuracy", "pearson"})
         if (const auto value = number_in(numbers, metric))

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 
 #include "reports/metrics_file.h"
 
@@ -33,6 +34,14 @@ std::optional<double> number_in(const Json& object, const char* key) {
   return found != object.end() && found->is_number() ? std::optional(found->get<double>()) : std::nullopt;
 }
 
+namespace {
+
+double score_of(const Json& evaluation) {
+  return number_in(evaluation, "score").value_or(-std::numeric_limits<double>::infinity());
+}
+
+}  // namespace
+
 Story story_of(const std::vector<Json>& metrics) {
   Story story;
   Json phase;
@@ -46,6 +55,8 @@ Story story_of(const std::vector<Json>& metrics) {
       story.training = &line;
     } else if (is_evaluation(line)) {
       story.evaluation = &line;
+      if (story.best == nullptr || score_of(line) > score_of(*story.best) || !number_in(line, "score"))
+        story.best = &line;
       if (const auto loss = number_in(line, "validation_loss"))
         story.best_loss = std::min(story.best_loss.value_or(*loss), *loss);
     }

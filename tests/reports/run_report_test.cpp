@@ -138,6 +138,18 @@ TEST(RunReport, ScoresOfTasksHaveTheirNames) {
   EXPECT_EQ(data["runs"][0]["series"]["validation/matched/accuracy"], Json::parse("[[10.0,0.01,0.75]]"));
 }
 
+TEST(RunReport, ShowsTheScoresOfTheBestModel) {
+  const auto scored = [](int step, double accuracy) {
+    return Json{{"step", step}, {"validation", {{"dev", {{"accuracy", accuracy}}}}}, {"score", accuracy}};
+  };
+  ReportedRun run{.name = "task"};
+  run.metrics = {training(10, 0.5), scored(10, 0.5), scored(20, 0.75), scored(30, 0.625)};
+  const Json data = data_of({run})["runs"][0];
+  EXPECT_EQ(data["headline"], Json::parse(R"(["accuracy, dev", 0.75])"));
+  EXPECT_EQ(data["tables"][1]["title"], "Scores of the best model, step 20");
+  EXPECT_EQ(data["tables"][1]["rows"][0], Json::parse(R"(["dev", 0.75])"));
+}
+
 TEST(RunReport, LayersHaveTheirRanksAtTheStartAndNow) {
   CheckpointRanks ranks;
   ranks.layers = {{.name = "encoder.0.ffn.up",
