@@ -31,10 +31,19 @@ EncoderConfig config_to_write(const EncoderConfig& config, bool tensor_trains) {
   return written;
 }
 
+constexpr const char *onnx_file = "model.onnx", *int8_file = "model_quantized.onnx";
+
+void write_onnx(const std::filesystem::path& folder, const Model& model, OnnxOptions options) {
+  if (options.int8) storage::write_file_durably(folder / int8_file, onnx_model(model, options));
+  options.int8 = false;
+  storage::write_file_durably(folder / onnx_file, onnx_model(model, options));
+}
+
 }  // namespace
 
 std::vector<std::string> exported_files() {
-  std::vector<std::string> files = {"config.json", "model.safetensors", "README.md", "modeling_comera.py"};
+  std::vector<std::string> files = {"config.json",        "model.safetensors", "README.md",
+                                    "modeling_comera.py", onnx_file,           int8_file};
   const std::vector<std::string> of_tokenizer = data::tokenizer_files();
   files.insert(files.end(), of_tokenizer.begin(), of_tokenizer.end());
   return files;
@@ -70,8 +79,9 @@ Exported export_weights(const Model& model, const Processor& processor, const da
       dense.emplace(written.model, host_allocator(), false);
       densify(model, *dense);
     }
-    write_weights(folder, dense ? *dense : model, choice.form,
-                  keeps_pooler ? carried : std::vector<CarriedParameter>());
+    const Model& to_write = dense ? *dense : model;
+    write_weights(folder, to_write, choice.form, keeps_pooler ? carried : std::vector<CarriedParameter>());
+    if (options.onnx) write_onnx(folder, to_write, options.of_onnx);
   }
   storage::write_file_durably(folder / "config.json", config_json(written, special));
   if (choice.form == Form::comera)

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "checkpoints/model_state.h"
+#include "exchange/onnx/onnx_export.h"
 #include "exchange/transformers/transformers_form.h"
 #include "training/inference/trained_model.h"
 
@@ -13,6 +14,8 @@ namespace comera::exchange {
 struct ExportOptions {
   bool tensor_trains = false;  // the cores themselves instead of the matrices they represent
   bool overwrite = false;      // replaces an export in the folder
+  bool onnx = false;           // also model.onnx
+  OnnxOptions of_onnx = {};    // with 8 bits: also model_quantized.onnx
 };
 
 struct Exported {
@@ -27,11 +30,11 @@ struct Exported {
   std::string tokenizer_note = {};  // why there is no tokenizer.json; else empty
 };
 
-// Writes a model's config.json and model.safetensors, with modeling_comera.py if the form needs it, into a
-// folder, which is created if necessary. Then reads them back and compares both models' logits (probe.h):
-// Error if they differ. special: of the tokenizer; labels: of a classification head, empty if they have no
-// names. carried: the pooler that an import has kept; written if the form has a place for it. Throws
-// UsageError if tensor trains are requested from a model without any.
+// Writes a model's config.json and model.safetensors, with modeling_comera.py if the form needs it, and ONNX
+// files if they are asked for, into a folder, which is created if necessary. Then reads them back and
+// compares both models' logits (probe.h): Error if they differ. special: of the tokenizer; labels: of a
+// classification head, empty if they have no names. carried: the pooler that an import has kept; written if
+// the form has a place for it. Throws UsageError if tensor trains are requested from a model without any.
 Exported export_weights(const Model& model, const Processor& processor, const data::SpecialIds& special,
                         const std::vector<std::string>& labels, const std::filesystem::path& folder,
                         const ExportOptions& options, const std::vector<CarriedParameter>& carried = {});

@@ -40,6 +40,9 @@ void export_model(const ExportCommandOptions& options) {
               exchange::name_of(exported.form));
   print_out("{} parameters; read back, its logits match to {:.2g} (the largest logit is {:.3g})\n",
             grouped(exported.parameters), exported.difference, exported.largest_logit);
+  if (options.exported.onnx)
+    print_out("{} for ONNX Runtime{}\n", (options.folder / "model.onnx").string(),
+              options.exported.of_onnx.int8 ? ", and model_quantized.onnx in 8 bits" : "");
   if (exported.has_pooler) print_out("the pooler that the import kept is among the weights\n");
   if (exported.loses_pooler)
     log_info("note: the pooler that the import kept is not written: a model of type {} has no place for it\n",
@@ -68,6 +71,16 @@ void add_export_command(CLI::App& program) {
       ->add_option("--tokenizer", options->tokenizer,
                    "Use the model's tokenizer from this file instead of the one in the checkpoint")
       ->type_name("FILE");
+  CLI::Option* onnx = command->add_flag("--onnx", options->exported.onnx,
+                                        "Also write model.onnx, for ONNX Runtime and its like");
+  command
+      ->add_flag("--encoder", options->exported.of_onnx.encoder_only,
+                 "Let the ONNX files give hidden states (last_hidden_state) instead of the head's logits")
+      ->needs(onnx);
+  command
+      ->add_flag("--int8", options->exported.of_onnx.int8,
+                 "Also write model_quantized.onnx, whose layers multiply in 8 bits")
+      ->needs(onnx);
   command->add_flag("--overwrite", options->exported.overwrite, "Replace a model in the folder");
   add_device_option(*command, options->device);
   command->add_option("--threads", options->threads, "Use this many CPU threads; 0: all")
@@ -75,6 +88,7 @@ void add_export_command(CLI::App& program) {
   command->footer(
       "Examples:\n"
       "  comera export runs/first --to first-hf\n"
+      "  comera export runs/mine --to mine-hf --onnx --int8\n"
       "The model decides the type of the export: BERT, MegatronBERT, RoFormer, or a comera model with its "
       "modelling file (docs/guide/exchange.md).");
   command->callback([options] { export_model(*options); });

@@ -24,13 +24,6 @@ std::optional<ParameterId> gate_behind(const ParameterStore& store, const std::s
   return store.find(gate.replace(gate.rfind(".core."), 6, ".gate."));
 }
 
-std::vector<double> exported_values(const ParameterStore& store, ParameterId id) {
-  const ParameterInfo& info = store.info(id);
-  if (info.role != ParameterRole::core) return read_tensor(store.value(id), store.allocator());
-  const auto gate = gate_behind(store, info.name);
-  return cores_with_gates(store, {id}, gate ? std::vector{*gate} : std::vector<ParameterId>())[0];
-}
-
 // RoFormer keeps the sines and then the cosines of its angles among its weights.
 std::vector<double> sines_first(const EncoderConfig& config) {
   const std::int64_t size = config.hidden / config.heads;
@@ -41,6 +34,13 @@ std::vector<double> sines_first(const EncoderConfig& config) {
 }
 
 }  // namespace
+
+std::vector<double> exported_values(const ParameterStore& store, ParameterId id) {
+  const ParameterInfo& info = store.info(id);
+  if (info.role != ParameterRole::core) return read_tensor(store.value(id), store.allocator());
+  const auto gate = gate_behind(store, info.name);
+  return cores_with_gates(store, {id}, gate ? std::vector{*gate} : std::vector<ParameterId>())[0];
+}
 
 bool has_pooler(Form form) {
   return form == Form::bert || form == Form::megatron_bert || form == Form::albert;

@@ -16,6 +16,8 @@ namespace comera::exchange {
 // have.
 void write_weights(const std::filesystem::path& folder, const Model& model, Form form,
                    const std::vector<CarriedParameter>& carried = {});
+// The values of a parameter as files have them: those of a core with the gates behind it.
+std::vector<double> exported_values(const ParameterStore& store, ParameterId id);
 // Whether transformers' encoder of this form has a pooler beside a masked-language head.
 bool has_pooler(Form form);
 

@@ -8,19 +8,19 @@
 namespace comera::exchange {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 using test::error_of;
 using testing::HasSubstr;
 
-SequenceAnswers answers_of(const json& config) { return read_answers(ConfigMembers(config, "config.json")); }
-std::vector<std::string> labels_of(const json& config) { return answers_of(config).labels; }
+SequenceAnswers answers_of(const Json& config) { return read_answers(ConfigMembers(config, "config.json")); }
+std::vector<std::string> labels_of(const Json& config) { return answers_of(config).labels; }
 
 // As transformers 5.24 takes each.
 TEST(ClassLabels, AreThoseOfTransformers) {
   using Labels = std::vector<std::string>;
   const Labels numbered = {"LABEL_0", "LABEL_1", "LABEL_2"}, named = {"a", "b", "c"};
-  const json names = {{"0", "a"}, {"1", "b"}, {"2", "c"}};
-  EXPECT_EQ(labels_of(json::object()), (Labels{"LABEL_0", "LABEL_1"}));
+  const Json names = {{"0", "a"}, {"1", "b"}, {"2", "c"}};
+  EXPECT_EQ(labels_of(Json::object()), (Labels{"LABEL_0", "LABEL_1"}));
   EXPECT_EQ(labels_of({{"num_labels", 3}}), numbered);
   EXPECT_EQ(labels_of({{"num_labels", 3}, {"id2label", nullptr}}), numbered);
   EXPECT_EQ(labels_of({{"num_labels", 3}, {"label2id", {{"a", 0}}}}), numbered);
@@ -45,8 +45,8 @@ TEST(ClassLabels, AreThoseOfTransformers) {
 }
 
 TEST(ClassLabels, ScoresHaveNone) {
-  for (const json& config : {json{{"num_labels", 1}}, json{{"id2label", {{"0", "LABEL_0"}}}},
-                             json{{"num_labels", 1}, {"problem_type", "regression"}}}) {
+  for (const Json& config : {Json{{"num_labels", 1}}, Json{{"id2label", {{"0", "LABEL_0"}}}},
+                             Json{{"num_labels", 1}, {"problem_type", "regression"}}}) {
     EXPECT_TRUE(answers_of(config).regression) << config;
     EXPECT_EQ(answers_of(config).count, 1);
     EXPECT_TRUE(labels_of(config).empty());
@@ -55,7 +55,7 @@ TEST(ClassLabels, ScoresHaveNone) {
 
 TEST(ClassLabels, ThatCannotBeToldApartAreRefused) {
   const struct {
-    json config;
+    Json config;
     const char* error;
   } cases[] = {
       {{{"id2label", {{"0", "a"}, {"1", "a"}}}}, "id2label names classes 0 and 1 alike, 'a'"},
@@ -67,7 +67,7 @@ TEST(ClassLabels, ThatCannotBeToldApartAreRefused) {
       {{{"id2label", {{"0", nullptr}, {"1", "b"}}}}, "names class 0 null"},
       {{{"id2label", {{"0", true}, {"1", false}}}}, "names class 0 true"},
       {{{"id2label", {"a", "b"}}}, "id2label is not an object"},
-      {{{"id2label", json::object()}}, "0 classes cannot be imported (id2label)"},
+      {{{"id2label", Json::object()}}, "0 classes cannot be imported (id2label)"},
       {{{"num_labels", 0}}, "0 classes cannot be imported (num_labels)"},
       {{{"num_labels", "3"}}, "num_labels = \"3\" is of the wrong kind"},
       {{{"num_labels", 3}, {"problem_type", "regression"}}, "with 3 scores at once"},

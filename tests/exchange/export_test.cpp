@@ -11,7 +11,7 @@
 #include "exchange/transformers/transformers_folder.h"
 #include "kernels/backends/processors.h"
 #include "model/densify.h"
-#include "tests/model/configs.h"
+#include "tests/exchange/export_cases.h"
 #include "tests/support/harness.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/tensorized/dense_oracle.h"
@@ -23,95 +23,8 @@ using test::error_of;
 using test::TemporaryFolder;
 using testing::HasSubstr;
 
-// Norms and gates begin at 1 and biases at 0, where mistakes do not show.
-void shake(Model& model) {
-  ParameterStore& store = model.parameters();
-  store.initialize(3);
-  for (ParameterId id = 0; id < store.size(); ++id) {
-    if (store.info(id).shape.dims() != 1) continue;
-    std::vector<double> values = read_tensor(store.value(id));
-    const auto noise = test::normal_values(std::ssize(values), static_cast<std::uint64_t>(id));
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] += 0.3 * noise[i];
-    write_tensor(store.value(id), values);
-  }
-}
-
 // float32 is what the files hold of models in double, whose weights and logits are large here.
 constexpr double most_difference = 1e-4;
-
-struct Case {
-  const char* name;
-  EncoderConfig config;
-  Form form;
-
-  friend void PrintTo(const Case& tested, std::ostream* out) { *out << tested.name; }
-};
-
-EncoderConfig with(EncoderConfig config, const std::function<void(EncoderConfig&)>& change) {
-  change(config);
-  return config;
-}
-
-std::function<void(EncoderConfig&)> with_activation(Activation activation) {
-  return [activation](EncoderConfig& config) { config.activation = activation; };
-}
-
-std::vector<Case> cases() {
-  using test::small_config;
-  const auto rotary = [](EncoderConfig& config) {
-    config.positions = Positions::rotary;
-    config.rotary_theta = 300;
-  };
-  const auto relative = [](EncoderConfig& config) { config.positions = Positions::relative; };
-  const auto first = [](EncoderConfig& config) { config.pooling = Pooling::first; };
-  const auto pre = NormPlacement::pre;
-  return {
-      {"bert_dense", small_config(false), Form::bert},
-      {"bert_trains", small_config(true), Form::bert},
-      {"bert_removed", test::removed_config(), Form::bert},
-      {"bert_diagonal", test::diagonal_config(), Form::bert},
-      {"relative_diagonal", with(test::diagonal_config(HeadKind::classification), relative), Form::comera},
-      {"bert_low_rank", test::low_rank_config(), Form::bert},
-      {"bert_lte", test::lte_config(), Form::bert},
-      {"bert_classes", small_config(true, HeadKind::classification), Form::bert},
-      {"bert_score", with(small_config(true, HeadKind::regression), first), Form::bert},
-      {"bert_labels", small_config(true, HeadKind::multi_label), Form::bert},
-      {"bert_one_type", with(small_config(true), [](EncoderConfig& c) { c.types = 1; }), Form::bert},
-      {"bert_relu", with(small_config(true), with_activation(Activation::relu)), Form::bert},
-      {"bert_silu_classes",
-       with(small_config(true, HeadKind::classification), with_activation(Activation::silu)), Form::bert},
-      {"megatron", small_config(true, HeadKind::mlm, pre), Form::megatron_bert},
-      {"megatron_gelu_tanh",
-       with(small_config(true, HeadKind::mlm, pre), with_activation(Activation::gelu_tanh)),
-       Form::megatron_bert},
-      {"megatron_classes", small_config(false, HeadKind::classification, pre), Form::megatron_bert},
-      {"megatron_removed", test::removed_config(HeadKind::mlm, pre), Form::megatron_bert},
-      {"roformer", with(small_config(true), rotary), Form::roformer},
-      {"roformer_removed", with(test::removed_config(), rotary), Form::roformer},
-      {"electra", test::narrow_config(), Form::electra},
-      {"electra_dense", test::narrow_config(false), Form::electra},
-      {"narrow_relu", with(test::narrow_config(), with_activation(Activation::relu)), Form::comera},
-      {"narrow_classes", test::narrow_config(true, HeadKind::classification), Form::comera},
-      {"narrow_pre", test::narrow_config(true, HeadKind::mlm, pre), Form::comera},
-      {"narrow_relative", with(test::narrow_config(), relative), Form::comera},
-      {"narrow_roformer", with(test::narrow_config(), rotary), Form::roformer},
-      {"projected", test::projected_config(), Form::bert},
-      {"projected_roformer", with(test::projected_config(), rotary), Form::roformer},
-      {"projected_relative", with(test::projected_config(HeadKind::classification), relative), Form::comera},
-      {"rotary_classes", with(small_config(true, HeadKind::classification), rotary), Form::comera},
-      {"rotary_pre", with(small_config(true, HeadKind::mlm, pre), rotary), Form::comera},
-      {"relative", with(small_config(true), relative), Form::comera},
-      {"relative_silu", with(with(small_config(true), relative), with_activation(Activation::silu)),
-       Form::comera},
-      {"relative_dense", with(small_config(false), relative), Form::comera},
-      {"relative_removed", with(test::removed_config(), relative), Form::comera},
-      {"mean", small_config(true, HeadKind::regression), Form::comera},
-      {"separate",
-       with(small_config(true, HeadKind::classification),
-            [](EncoderConfig& c) { c.pairs = PairEncoding::separate; }),
-       Form::comera},
-  };
-}
 
 class Export : public testing::TestWithParam<Case> {};
 
@@ -132,8 +45,9 @@ TEST_P(Export, SaysTheSameWhenItIsReadBack) {
     EXPECT_LT(exported.difference, most_difference);
     EXPECT_GT(exported.largest_logit, 0.1);
     EXPECT_EQ(std::filesystem::exists(folder / "modeling_comera.py"), exported.form == Form::comera);
-    if (exported.form == Form::comera)  // Trainer does not ask for losses divided by tokens
+    if (exported.form == Form::comera) {  // Trainer does not ask for losses divided by tokens
       EXPECT_THAT(test::read_text(folder / "modeling_comera.py"), HasSubstr("accepts_loss_kwargs = False"));
+    }
     // Not only by the same code's word.
     const TransformersConfig read = read_config(folder.path());
     const Model again(read.model, host_allocator(), false);

@@ -23,7 +23,7 @@ namespace comera::exchange {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
+using Json = nlohmann::json;
 using test::error_of;
 using test::TemporaryFolder;
 using testing::HasSubstr;
@@ -146,7 +146,7 @@ TEST(ImportedModel, GoesRoundWithoutALoss) {
 TEST(ImportRefuses, ConfigurationsOfOtherModels) {
   const struct {
     const char* key;
-    json value;
+    Json value;
     const char* error;
   } cases[] = {
       {"model_type", "gpt2", "a model of type gpt2 cannot be imported"},
@@ -169,7 +169,7 @@ TEST(ImportRefuses, ConfigurationsOfOtherModels) {
   };
   for (const auto& refused : cases) {
     const Copy copy("bert_mlm");
-    copy.change_config([&](json& config) { config[refused.key] = refused.value; });
+    copy.change_config([&](Json& config) { config[refused.key] = refused.value; });
     EXPECT_THAT(copy.error(), HasSubstr(refused.error)) << refused.key << " = " << refused.value;
   }
 }
