@@ -45,6 +45,38 @@ void check_files(const InferenceOptions& options, const TaskSection& section) {
             "--set {} = {}: no such file, and this command does not read it; omit it", key, name));
 }
 
+// "LABEL_0" and so on, as transformers calls classes that have no names.
+bool have_names(const std::vector<std::string>& labels) {
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    if (labels[i] != fmt::format("LABEL_{}", i)) return true;
+  return false;
+}
+
+const char* kind_of(HeadKind head) {
+  return head == HeadKind::regression    ? "a regression"
+         : head == HeadKind::multi_label ? "several labels for each text"
+                                         : "one of several classes";
+}
+
+// What a model has learned cannot be set: other settings would give its outputs another meaning.
+void require_learned(const InferenceOptions& options, const LoadedModel& loaded, const data::Task& task) {
+  const EncoderConfig& config = loaded.model.config();
+  const TaskSection learned =
+      parse_stored_recipe(loaded.trained.recipe, loaded.trained.checkpoint.string()).task;
+  const std::string model = options.model.string();
+  const bool fits = (task.kind == data::TaskKind::regression) == (config.head == HeadKind::regression) &&
+                    (task.kind == data::TaskKind::multi_label) == (config.head == HeadKind::multi_label);
+  if (is_set(options, "task.kind") && !fits)
+    throw UsageError(fmt::format("--set task.kind: {} has learned {}; omit it", model, kind_of(config.head)));
+  if (is_set(options, "task.labels") && task.labels != learned.labels &&
+      (have_names(learned.labels) || std::ssize(task.labels) != config.sequence_outputs()))
+    throw UsageError(fmt::format("--set task.labels: {} has learned these {}, in this order: {}; omit it",
+                                 model, config.sequence_outputs(), fmt::join(learned.labels, ", ")));
+  if (learned.text.size() == 1 && task.text.size() == 2)
+    throw UsageError(fmt::format("{} has learned single texts, but {} and {} are pairs; give --text COLUMN",
+                                 model, task.text[0], task.text[1]));
+}
+
 void say(const std::filesystem::path& file, const std::vector<std::string>& columns, const char* what) {
   log_info("{}: using column '{}' as the {}\n", file.string(), fmt::join(columns, "' and '"), what);
 }
@@ -72,16 +104,28 @@ std::string find_label(const data::Task& task, const std::filesystem::path& file
   return found[0];
 }
 
+[[noreturn]] void refuse_column(const std::filesystem::path& file, const std::string& column,
+                                const std::vector<std::string>& columns, const char* what,
+                                const char* option) {
+  if (columns.size() == 1 && columns[0].find_first_of("\t;") != std::string::npos)
+    throw UsageError(
+        fmt::format("{}: its fields are apart by other than its name says; save it as .tsv (tabs) or .csv "
+                    "(commas), or give "
+                    "--set task.format=tsv or csv",
+                    file.string()));
+  throw UsageError(fmt::format("{}: has no column '{}' for the {}; it has {}: give {}", file.string(), column,
+                               what, fmt::join(columns, ", "), option));
+}
+
 // Objects of JSON may lack members.
 void require_columns(const data::Task& task, const std::filesystem::path& file, bool labels) {
   const data::TableFormat format =
       task.format == data::TableFormat::automatic ? data::found_format_of(file) : task.format;
   if (format != data::TableFormat::tsv && format != data::TableFormat::csv) return;
   const std::vector<std::string> columns = columns_of(task, file);
+  if (columns.empty()) throw UsageError(fmt::format("{}: is empty", file.string()));
   const auto require = [&](const std::string& column, const char* what, const char* option) {
-    if (!is_among(column, columns))
-      throw UsageError(fmt::format("{}: has no column '{}', which is the model's {}; it has {}: give {}",
-                                   file.string(), column, what, fmt::join(columns, ", "), option));
+    if (!is_among(column, columns)) refuse_column(file, column, columns, what, option);
   };
   for (const std::string& column : task.text)
     require(column, "text", task.text.size() == 1 ? "--text COLUMN" : "--text COLUMN,COLUMN");
@@ -94,6 +138,7 @@ data::Task task_for(const InferenceOptions& options, const LoadedModel& loaded,
                     const std::filesystem::path& file, bool labels) {
   check_files(options, loaded.recipe.task);
   data::Task task = task_of(loaded.recipe.task, TaskUse::inference);
+  require_learned(options, loaded, task);
   const bool label_is_set = is_set(options, "task.label") && !labels,
              needs_label = labels && task.label.empty() && !data::has_label_columns(task);
   // The file is read twice, which is impossible for a pipe.

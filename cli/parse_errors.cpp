@@ -89,6 +89,10 @@ std::string_view recipe_key_of(std::string_view option) {
                            {"--max_length", "phase.0.length"},
                            {"--seed", "run.seed"},
                            {"--dropout", "model.dropout"},
+                           {"--hours", "run.max_hours"},
+                           {"--patience", "run.patience"},
+                           {"--class-weights", "task.class_weights"},
+                           {"--metric", "task.metric"},
                            {"--bf16", "precision.compute"},
                            {"--precision", "precision.compute"},
                            {"--optimizer", "optim.name"}};
@@ -122,7 +126,9 @@ std::string unexpected(const CLI::App& program) {
   if (const std::string_view key = recipe_key_of(given); !key.empty() && takes_settings(command))
     return fmt::format("{} is not an option of {}; it is a key of the recipe: --set {}=...", given, called,
                        key);
-  const std::string near = nearest(given, names);
+  std::string near = nearest(given, names);
+  for (const auto& [one, other] : {std::pair{"--output", "--to"}, {"--to", "--output"}})
+    if (given == one && std::ranges::find(names, other) != names.end()) near = other;
   return fmt::format("{} is not an option of {}{}", given, called,
                      near.empty() ? "; see --help" : fmt::format("; did you mean {}?", near));
 }

@@ -1,4 +1,4 @@
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 
@@ -58,6 +58,11 @@ void evaluate_task(const EvalOptions& options, LoadedModel& loaded) {
     const auto examples = data::Examples::read(task, {set}, loaded.tokenizer, true, capacity.longest);
     report_examples(set.file.string(), *samples_for(config, task, examples, capacity.longest), examples,
                     capacity.longest);
+    if (examples.left_out() > examples.count())
+      throw UsageError(fmt::format(
+          "{}; that is most of the file, so scores of the rest would say nothing: mend it, or give "
+          "its columns with --text and --label",
+          fmt::join(examples.reports(), "; ")));
     const data::TaskScores scores = *score(engine, task, examples, set.name, capacity, config);
     require_finite(scores.loss, options.inference, set.file);
     if (options.json)
@@ -72,7 +77,7 @@ void evaluate_task(const EvalOptions& options, LoadedModel& loaded) {
 void forget_missing_training_data(DataSection& data) {
   std::error_code code;
   const auto is_missing = [&](const std::string& folder) {
-    const bool missing = !std::filesystem::exists(folder, code);
+    const bool missing = !folder.empty() && !std::filesystem::exists(folder, code);
     if (missing) log_info("{}: the training data are missing, so the unigram baseline is unknown\n", folder);
     return missing;
   };

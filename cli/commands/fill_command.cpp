@@ -12,6 +12,7 @@
 #include "cli/options/inference_options.h"
 #include "cli/options/number_checks.h"
 #include "cli/options/output_options.h"
+#include "data/corpus/documents/standard_input.h"
 #include "data/tables/table_reader.h"
 #include "kernels/core/console.h"
 #include "storage/durable_file.h"
@@ -182,7 +183,10 @@ void add_fill_command(CLI::App& program) {
       "Pieces are entries of the tokenizer's vocabulary. SentencePiece writes a leading space as "
       "\xe2\x96\x81; WordPiece writes `##` before a piece that continues a word. A space before [MASK] is "
       "predicted as part of the token.");
-  command->callback([options] { fill(*options); });
+  command->callback([options] {
+    options->input = data::or_standard_input(options->input);
+    fill(*options);
+  });
 }
 
 }  // namespace comera::cli

@@ -11,6 +11,7 @@
 #include "cli/training/rate_finding.h"
 #include "cli/training_plan.h"
 #include "kernels/core/console.h"
+#include "storage/folder.h"
 #include "training/inference/trained_model.h"
 #include "training/resume/checkpoint_recipe.h"
 #include "training/resume/checkpoint_tokenizer.h"
@@ -42,7 +43,19 @@ void dry_run(const FinetuneOptions& options, const Communicator& communicator) {
   print_out("nothing was written\n");
 }
 
+// A folder of several runs, of --seeds or of `comera glue`.
+void refuse_folder_of_runs(const std::filesystem::path& output) {
+  for (const char* file : {"from.json", "seeds.json", "glue.json"})
+    if (!output.empty() && storage::exists(output / file))
+      throw UsageError(
+          fmt::format("--output {}: holds the runs of --seeds or of comera glue; repeat that command to "
+                      "continue them, or "
+                      "choose another folder",
+                      output.string()));
+}
+
 void finetune(const FinetuneOptions& options, Communicator& communicator, StopSignals& signals) {
+  refuse_folder_of_runs(options.training.output);
   const FinetuneTask task = finetune_task(options);
   if (communicator.first() && !task.description.empty()) {
     print_out("{}\n", task.description);

@@ -38,20 +38,26 @@ std::vector<double> softmax(std::span<const double> logits) {
   return shares;
 }
 
-// Columns that number the rows are kept unless others are named. Columns of the output's own names are not.
-data::KeptColumns columns_to_keep(const PredictOptions& options, const std::vector<std::string>& output) {
-  const auto is_taken = [&](const std::string& column) {
-    return column == "probabilities" || std::ranges::find(output, column) != output.end();
-  };
-  for (const std::string& column : options.keep)
-    if (is_taken(column))
-      throw UsageError(fmt::format(
-          "--keep {}: the predictions have a column of that name; rename it in the input", column));
-  if (!options.keep.empty()) return {.names = options.keep};
-  data::KeptColumns keep{.names = {}, .required = false};
+// The columns of the output that every task has; those of classes come behind them.
+std::vector<std::string> own_columns(const data::Task& task) {
+  return {"line", task.kind == data::TaskKind::regression    ? "score"
+                  : task.kind == data::TaskKind::multi_label ? "labels"
+                                                             : "label"};
+}
+
+bool stands_in(const std::string& column, const std::vector<std::string>& columns) {
+  return std::ranges::find(columns, column) != columns.end();
+}
+
+// Columns that number the rows are kept unless others are named.
+data::KeptColumns columns_to_keep(const PredictOptions& options) {
+  data::KeptColumns keep{.names = {}, .required = !options.keep.empty()};
+  for (const std::string& name : options.keep)
+    if (!stands_in(name, keep.names)) keep.names.push_back(name);
+  if (!options.keep.empty()) return keep;
   for (const char* name :
        {"id", "ID", "Id", "idx", "IDX", "Idx", "guid", "GUID", "Guid", "index", "INDEX", "Index"})
-    if (!is_taken(name)) keep.names.emplace_back(name);
+    keep.names.emplace_back(name);
   return keep;
 }
 
@@ -62,10 +68,16 @@ void say_kept(const PredictOptions& options, const std::vector<std::string>& col
 }
 
 Json json_of(const data::KeptField& field) {
+  if (field.kind == data::FieldKind::words) return data::labels_in(field.text, field.kind, {});
   if (field.kind == data::FieldKind::absent || field.kind == data::FieldKind::null) return nullptr;
   if (field.kind == data::FieldKind::number || field.kind == data::FieldKind::truth)
     if (Json value = Json::parse(field.text, nullptr, false); !value.is_discarded()) return value;
   return field.text;
+}
+
+std::string text_of(const data::KeptField& field) {
+  if (field.kind != data::FieldKind::words) return field.text;
+  return fmt::format("{}", fmt::join(data::labels_in(field.text, field.kind, {}), ","));
 }
 
 // TSV has no way to write a tab or a line's end within a field.
@@ -81,14 +93,6 @@ std::string csv_of(const std::string& field) {
   std::string quoted = "\"";
   for (const char c : field) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
   return quoted + '"';
-}
-
-// The columns of the output but those that are kept.
-std::vector<std::string> output_columns(const data::Task& task) {
-  if (task.kind == data::TaskKind::regression) return {"line", "score"};
-  std::vector<std::string> columns = {"line", task.kind == data::TaskKind::multi_label ? "labels" : "label"};
-  columns.insert(columns.end(), task.labels.begin(), task.labels.end());
-  return columns;
 }
 
 // The rows of an output file.
@@ -107,8 +111,12 @@ class Predictions {
 
   std::string header() const {
     if (format_ == OutputFormat::jsonl) return "";
-    std::vector<std::string> columns = output_columns(task_);
-    columns.insert(columns.begin() + 1, examples_.kept_columns().begin(), examples_.kept_columns().end());
+    std::vector<std::string> columns = own_columns(task_);
+    for (std::size_t i = 0; i < examples_.kept_columns().size(); ++i)
+      columns.insert(columns.begin() + 1 + static_cast<std::ptrdiff_t>(i), kept_name(i));
+    const std::vector<std::string> others = columns;
+    for (const std::string& label : task_.labels)
+      columns.push_back(stands_in(label, others) ? fmt::format("p({})", label) : label);
     return line_of(columns) + "\n";
   }
 
@@ -118,6 +126,11 @@ class Predictions {
   }
 
  private:
+  // A kept column that is called as one of the output's own: "input_label".
+  std::string kept_name(std::size_t i) const {
+    const std::string& name = examples_.kept_columns()[i];
+    return stands_in(name, own_columns(task_)) || name == "probabilities" ? "input_" + name : name;
+  }
   // Of each class or label.
   std::vector<double> probabilities(std::span<const double> values) const {
     if (task_.kind == data::TaskKind::classification) return softmax(values);
@@ -143,7 +156,7 @@ class Predictions {
 
   std::vector<std::string> fields(std::int64_t example, std::span<const double> values) const {
     std::vector<std::string> row = {std::to_string(examples_.line(example))};
-    for (const data::KeptField& field : examples_.kept(example)) row.push_back(field.text);
+    for (const data::KeptField& field : examples_.kept(example)) row.push_back(text_of(field));
     const auto add = [&](double number) { row.push_back(fmt::format("{:.6g}", number)); };
     if (task_.kind == data::TaskKind::regression) {
       add(values[0]);
@@ -158,7 +171,7 @@ class Predictions {
   std::string json_row(std::int64_t example, std::span<const double> values) const {
     Json object = {{"line", examples_.line(example)}};
     for (std::size_t i = 0; i < examples_.kept_columns().size(); ++i)
-      object[examples_.kept_columns()[i]] = json_of(examples_.kept(example)[i]);
+      object[kept_name(i)] = json_of(examples_.kept(example)[i]);
     if (task_.kind == data::TaskKind::regression) {
       object["score"] = values[0];
       return json_text(object);
@@ -190,9 +203,8 @@ void predict(const PredictOptions& options) {
                     options.inference.model.string()));
   const data::Task task = task_for(options.inference, loaded, options.input, false);
   const MicroBatchCapacity capacity = inference_capacity(options.inference, loaded);
-  const auto examples =
-      data::Examples::read(task, {{"input", options.input}}, loaded.tokenizer, false, capacity.longest,
-                           columns_to_keep(options, output_columns(task)));
+  const auto examples = data::Examples::read(task, {{"input", options.input}}, loaded.tokenizer, false,
+                                             capacity.longest, columns_to_keep(options));
   auto samples = samples_for(loaded.model.config(), task, examples, capacity.longest);
   report_examples(options.input.string(), *samples, examples, capacity.longest);
   say_kept(options, examples.kept_columns());

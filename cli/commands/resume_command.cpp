@@ -40,8 +40,10 @@ void move_data(DataSection& data, const std::vector<std::string>& folders) {
   if (folders.empty()) return;
   if (data.sources.empty()) {
     if (folders.size() > 1 || data.train.empty())
-      throw UsageError(data.train.empty() ? "--data is for runs on shards, and this one has none"
-                                          : "--data: the run has one folder of shards; give its new place");
+      throw UsageError(data.train.empty()
+                           ? "--data is for runs on shards, and this one has none; for the table of a "
+                             "fine-tuning: --set task.train=FILE"
+                           : "--data: the run has one folder of shards; give its new place");
     data.train = folders[0];
     if (!data.validation.empty() && data::has_held_out(data.train)) data.validation = data.train;
     return;
@@ -91,8 +93,10 @@ Recipe recipe_to_resume(const ResumeOptions& options) {
     const bool is_prepared = std::filesystem::exists(run / "data" / "input.json", code);
     throw UsageError(fmt::format(
         "{}: {}", run.string(),
-        is_prepared ? "has data, but no checkpoints yet: repeat the pretrain command that made them"
-                    : "is not a run of comera: it has no checkpoints to resume from"));
+        storage::exists(run / "from.json")
+            ? "holds several runs; repeat the command that began them (comera finetune --seeds, comera glue)"
+        : is_prepared ? "has data, but no checkpoints yet: repeat the pretrain command that made them"
+                      : "is not a run of comera: it has no checkpoints to resume from"));
   }
   Recipe recipe = *own;
   recipe.run.output = run.string();

@@ -106,12 +106,14 @@ void require_finite(double loss, const InferenceOptions& options, const std::fil
 
 void report_examples(const std::string& name, const data::ExampleSamples& samples,
                      const data::Examples& examples, std::int64_t length) {
-  log_info("{}: {} examples, {} cut to {} tokens\n", name, examples.count(), samples.truncated(), length);
+  log_info("{}: {} {}, {} cut to {} tokens\n", name, examples.count(),
+           examples.count() == 1 ? "example" : "examples", samples.truncated(), length);
   for (const std::string& report : examples.reports()) log_info("{}\n", report);
 }
 
 OutputFormat output_format(const std::filesystem::path& file, const std::vector<OutputFormat>& allowed) {
-  const std::string suffix = file.extension().string();
+  std::string suffix = file.extension().string();
+  std::ranges::transform(suffix, suffix.begin(), [](unsigned char c) { return std::tolower(c); });
   const std::vector<std::pair<std::string, OutputFormat>> known = {{".tsv", OutputFormat::tsv},
                                                                    {".csv", OutputFormat::csv},
                                                                    {".jsonl", OutputFormat::jsonl},
@@ -123,7 +125,7 @@ OutputFormat output_format(const std::filesystem::path& file, const std::vector<
     suffixes.push_back(name);
   }
   throw UsageError(fmt::format("--output {}: the name must end with {}, which selects the format",
-                               file.string(), fmt::join(suffixes, " or ")));
+                               file.string(), fmt::join(suffixes, ", ")));
 }
 
 }  // namespace comera::cli

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "data/tables/table_corpus.h"
 #include "recipes/files/packaged.h"
 #include "recipes/suggest.h"
 
@@ -21,6 +22,8 @@ bool is_plain_name(const std::string& given) {
 std::filesystem::path find_recipe(const std::string& given) {
   std::error_code code;
   const bool is_file = std::filesystem::exists(given, code) && !std::filesystem::is_directory(given, code);
+  if (is_file && data::is_table_name(given))
+    throw UsageError(fmt::format("{}: is a table where a recipe is expected; --input takes one file", given));
   if (is_file) return given;
   const std::filesystem::path path = given;
   const auto packaged = packaged_recipe(path.filename().string());

@@ -49,7 +49,8 @@ void find_rate(const RateFinding& options, const TrainingCommandOptions& trainin
           fmt::format("{}: --plot writes SVG; give the file a name in .svg", options.plot.string()));
     prepare_output(options.plot);
   }
-  const Recipe recipe = load();
+  Recipe recipe = load();
+  if (recipe.run.output.empty()) recipe.run.output = "RUN";  // nothing is written there
   signals.begin();
   const RateReport report =
       find_rates(recipe, {.minutes = options.minutes,

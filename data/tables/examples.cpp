@@ -159,6 +159,7 @@ void Examples::find_kept(const TableReader& reader, const KeptColumns& keep) {
 void Examples::read_file(const Task& task, const Task::Set& set, Encoder& encoder, std::int64_t most_tokens,
                          const KeptColumns& keep) {
   TableOptions options = table_options(task, true, labelled_);
+  if (!keep.names.empty()) options.between_words = between_labels;  // so that lists stay lists
   options.optional = keep.names;
   options.any_optional = true;
   TableReader reader(set.file, options);
@@ -207,6 +208,7 @@ void Examples::read_file(const Task& task, const Task::Set& set, Encoder& encode
   }
   if (const std::string report = describe_skipped(set.file, left_out); !report.empty())
     reports_.push_back(report);
+  left_out_ += left_out.all_skipped();
 }
 
 Examples Examples::read(const Task& task, const std::vector<Task::Set>& sets, const Tokenizer& tokenizer,
@@ -217,6 +219,7 @@ Examples Examples::read(const Task& task, const std::vector<Task::Set>& sets, co
   examples.special_ = tokenizer.special();
   examples.pair_separators_ = tokenizer.pair_separators();
   Encoder encoder(tokenizer);
+  const auto is_a_part = [](const Task::Set& set) { return set.part != TaskPart::all; };
   std::vector<std::string> names;
   for (const Task::Set& set : sets) {
     storage::refuse_missing(set.file, "file");
@@ -230,11 +233,35 @@ Examples Examples::read(const Task& task, const std::vector<Task::Set>& sets, co
                             labels && task.kind != TaskKind::regression
                                 ? fmt::format("; the labels are {}", fmt::join(task.labels, ", "))
                                 : "",
-                            labels && task.held_out > 0
+                            labels && std::ranges::any_of(sets, is_a_part)
                                 ? fmt::format("; task.held_out is {}, change it, or give "
                                               "task.validation",
                                               task.held_out)
                                 : ""));
+  return examples;
+}
+
+Examples Examples::of_texts(const std::vector<std::vector<std::string>>& texts, const Tokenizer& tokenizer,
+                            std::int64_t most_tokens) {
+  Examples examples;
+  examples.vocabulary_ = tokenizer.vocabulary();
+  examples.special_ = tokenizer.special();
+  examples.pair_separators_ = tokenizer.pair_separators();
+  Encoder encoder(tokenizer);
+  std::vector<std::int32_t> ids;
+  for (const std::vector<std::string>& one : texts) {
+    COMERA_CHECK(one.size() == 1 || one.size() == 2, "an example has {} texts; give one or two", one.size());
+    for (std::size_t i = 0; i < 2; ++i) {
+      ids.clear();
+      if (i < one.size()) encoder.encode(one[i], ids);
+      if (std::ssize(ids) > most_tokens) ids.resize(static_cast<std::size_t>(most_tokens));
+      examples.tokens_.insert(examples.tokens_.end(), ids.begin(), ids.end());
+      examples.offsets_.push_back(std::ssize(examples.tokens_));
+    }
+    examples.labels_.push_back(0);
+    examples.scores_.push_back(0);
+    examples.lines_.push_back(std::ssize(examples.lines_) + 1);
+  }
   return examples;
 }
 

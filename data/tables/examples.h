@@ -36,6 +36,11 @@ class Examples {
   static Examples read(const Task& task, const std::vector<Task::Set>& sets, const Tokenizer& tokenizer,
                        bool labels, std::int64_t most_tokens, const KeptColumns& keep = {});
 
+  // Of texts in memory, without labels: one or two texts each, which may be empty. The line of example i is i
+  // + 1.
+  static Examples of_texts(const std::vector<std::vector<std::string>>& texts, const Tokenizer& tokenizer,
+                           std::int64_t most_tokens);
+
   std::int64_t count() const { return static_cast<std::int64_t>(lines_.size()); }
   bool labelled() const { return labelled_; }
   // Text 0 or 1 of an example; text 1 is empty for tasks with one text.
@@ -58,6 +63,8 @@ class Examples {
     return std::span(kept_).subspan(example * kept_columns_.size(), kept_columns_.size());
   }
 
+  // The number of rows that were skipped.
+  std::int64_t left_out() const { return left_out_; }
   // One sentence per file with skipped rows.
   const std::vector<std::string>& reports() const { return reports_; }
   // Number of examples of each class, or with each of several labels.
@@ -96,6 +103,7 @@ class Examples {
   std::vector<std::string> kept_columns_;
   std::vector<KeptField> kept_;  // of all kept columns for each example
   std::vector<std::string> reports_;
+  std::int64_t left_out_ = 0;
 };
 
 // The class names found in the files' labels: sorted, as numbers if all are integers. Equal JSON numbers,

@@ -54,6 +54,25 @@ void split_csv(const std::string& record, std::vector<std::string>& fields) {
   fields.push_back(std::move(field));
 }
 
+// Whether a quoted field goes on after its closing quote: over several lines, as where one was never closed.
+bool goes_on_after_quote(std::string_view record) {
+  bool quoted = false;
+  for (std::size_t i = 0; i < record.size(); ++i) {
+    const bool begins = i == 0 || record[i - 1] == ',';
+    if (!quoted) {
+      quoted = record[i] == '"' && begins;
+    } else if (record[i] == '"') {
+      if (i + 1 < record.size() && record[i + 1] == '"')
+        ++i;
+      else if (i + 1 < record.size() && record[i + 1] != ',' && record[i + 1] != '\r')
+        return true;
+      else
+        quoted = false;
+    }
+  }
+  return false;
+}
+
 // Whether a quoted field is still open after `text`; `before` says whether one was, and `fresh` whether
 // text begins a field.
 bool ends_quoted(std::string_view text, bool before, bool fresh) {
@@ -248,6 +267,8 @@ TableReader::Record TableReader::read_record() {
       record_ += line_;
     }
     record_bytes_ = static_cast<std::int64_t>(record_.size());
+    if (record_.find('\n') != std::string::npos && goes_on_after_quote(record_))
+      return skip("text behind a closing quote after several lines");
   }
   if (record_.find('\0') != std::string::npos) return skip("NUL byte");
   if (!is_utf8(record_)) return skip(not_utf8);

@@ -60,12 +60,15 @@ TaskScores classification_scores(std::span<const double> logits, std::span<const
     predicted[prediction] += 1;
   }
   const auto n = static_cast<double>(scores.examples);
+  // As scikit-learn, only classes that occur or are predicted count for the mean.
+  double occurring = 0;
+  for (std::int64_t c = 0; c < classes; ++c) occurring += truth[c] + predicted[c] > 0 ? 1 : 0;
   double correct = 0, f1 = 0, cross = 0, truth_squares = 0, predicted_squares = 0;
   for (std::int64_t c = 0; c < classes; ++c) {
     const double hits = confusion[c * classes + c], all = truth[c] + predicted[c];
     correct += hits;
     const double of_class = all > 0 ? 2 * hits / all : 0;
-    f1 += classes == 2 ? (c == 1 ? of_class : 0) : of_class / static_cast<double>(classes);
+    f1 += classes == 2 ? (c == 1 ? of_class : 0) : of_class / occurring;
     cross += truth[c] * predicted[c];
     truth_squares += truth[c] * truth[c];
     predicted_squares += predicted[c] * predicted[c];
@@ -169,23 +172,22 @@ double TaskScores::value(TaskMetric metric) const {
 }
 
 std::string describe(const TaskScores& scores) {
+  const std::string examples =
+      fmt::format("{} {}", grouped(scores.examples), scores.examples == 1 ? "example" : "examples");
   if (!std::isfinite(scores.loss))
-    return fmt::format("{}: the model's outputs are not finite, {} examples", scores.set,
-                       grouped(scores.examples));
+    return fmt::format("{}: the model's outputs are not finite, {}", scores.set, examples);
   if (scores.kind == TaskKind::regression)
-    return fmt::format("{}: Pearson {:.4f}, Spearman {:.4f}, squared error {:.4f}, {} examples", scores.set,
-                       scores.pearson, scores.spearman, scores.loss, grouped(scores.examples));
+    return fmt::format("{}: Pearson {:.4f}, Spearman {:.4f}, squared error {:.4f}, {}", scores.set,
+                       scores.pearson, scores.spearman, scores.loss, examples);
   if (scores.kind == TaskKind::multi_label)
-    return fmt::format(
-        "{}: micro F1 {:.2f} %, macro F1 {:.2f} %, exact {:.2f} % ± {:.2f}, loss {:.4f}, {} examples",
-        scores.set, 100 * scores.micro_f1, 100 * scores.macro_f1, 100 * scores.accuracy,
-        100 * scores.standard_error, scores.loss, grouped(scores.examples));
+    return fmt::format("{}: micro F1 {:.2f} %, macro F1 {:.2f} %, exact {:.2f} % ± {:.2f}, loss {:.4f}, {}",
+                       scores.set, 100 * scores.micro_f1, 100 * scores.macro_f1, 100 * scores.accuracy,
+                       100 * scores.standard_error, scores.loss, examples);
   return fmt::format(
-      "{}: accuracy {:.2f} % ± {:.2f} (majority {:.2f} %), loss {:.4f}, F1{} {:.2f} %, Matthews {:.4f}, {} "
-      "examples",
+      "{}: accuracy {:.2f} % ± {:.2f} (majority {:.2f} %), loss {:.4f}, F1{} {:.2f} %, Matthews {:.4f}, {}",
       scores.set, 100 * scores.accuracy, 100 * scores.standard_error, 100 * scores.majority, scores.loss,
       scores.f1_of.empty() ? "" : fmt::format(" of '{}'", scores.f1_of), 100 * scores.f1, scores.matthews,
-      grouped(scores.examples));
+      examples);
 }
 
 }  // namespace comera::data

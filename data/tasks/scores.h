@@ -18,7 +18,7 @@ struct TaskScores {
   double accuracy = 0;        // of several labels: the share of examples with exactly the right ones
   double standard_error = 0;  // of the accuracy: √(a (1 − a) / examples)
   double majority = 0;        // share of the most frequent class: the accuracy of always predicting it
-  double f1 = 0;              // for class 1 of two classes, else the mean over the classes
+  double f1 = 0;              // for class 1 of two classes, else the mean over those that occur
   std::string f1_of = {};     // the name of that class 1, if it is known
   double matthews = 0;        // correlation coefficient; R_K (Gorodkin, 2004) for more than two classes
 

@@ -310,15 +310,17 @@ std::int64_t labels_between(const Contents& contents, const std::string& separat
 TaskColumns of_label_columns(const TaskTable& table, TaskColumns found) {
   for (const std::string& column : found.label_columns) {
     const Contents contents = table.contents(column);
-    const bool fits = std::ranges::all_of(contents.values, [](const std::string& value) {
+    const auto other = std::ranges::find_if_not(contents.values, [](const std::string& value) {
       const auto number = number_in(value);
       return is_any_name_of(plain_name(value), {"true", "false"}) ||
              (number && (*number == 0 || *number == 1));
     });
-    if (!fits)
-      table.ask(fmt::format("column '{}' has other values than 0 and 1, so it is not one of several labels",
-                            column),
-                "--label COLUMN for one label");
+    if (other != contents.values.end())
+      table.ask(
+          fmt::format("column '{}' has other values than 0 and 1, such as '{}', so it is not one of several "
+                      "labels; mend or empty them",
+                      column, *other),
+          "--label COLUMN for one label");
     found.rows = std::max(found.rows, contents.rows);
   }
   if (found.text.empty()) found.text = text_columns(table, found.label_columns);

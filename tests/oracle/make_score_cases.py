@@ -17,8 +17,7 @@ RANDOM = np.random.default_rng(5)
 
 
 def classes(name, count, truth, predicted):
-    labels = list(range(count))
-    average = {"average": "binary"} if count == 2 else {"average": "macro", "labels": labels}
+    average = {"average": "binary"} if count == 2 else {"average": "macro"}
     return {"name": name, "classes": count, "truth": [int(t) for t in truth],
             "predicted": [int(p) for p in predicted], "accuracy": accuracy_score(truth, predicted),
             "f1": f1_score(truth, predicted, zero_division=0, **average),
@@ -60,6 +59,7 @@ def main():
         classes("three, one never predicted", 3, three, np.minimum(three, 1)),
         classes("three, one never asked for", 3, np.minimum(three, 1), three),
         classes("three, always 2", 3, three, 0 * three + 2),
+        classes("three, one nowhere", 3, np.minimum(three, 1), np.minimum(three, 1)[::-1]),
     ]
     truth = np.round(RANDOM.random(n) * 5, 1)
     of_numbers = [

@@ -1,5 +1,7 @@
 #include "training/inference/trained_model.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "checkpoints/checkpoint_directory.h"
@@ -78,6 +80,23 @@ std::shared_ptr<const CheckpointReader> open_if_there(const std::filesystem::pat
 
 }  // namespace
 
+namespace {
+
+// A folder without a checkpoint. It may hold several runs, of --seeds or of `comera glue`.
+[[noreturn]] void refuse_folder(const std::filesystem::path& path) {
+  std::error_code code;
+  std::vector<std::string> runs;
+  for (const std::filesystem::path& folder : {path, path / "runs"})
+    for (const std::filesystem::path& run : storage::entries_of(folder, code))
+      if (storage::exists(run / "checkpoints") || storage::exists(run / "best.h5"))
+        runs.push_back(std::filesystem::relative(run, path, code).string());
+  std::ranges::sort(runs);
+  if (runs.empty()) throw UsageError(fmt::format("{}: holds no checkpoint", path.string()));
+  throw UsageError(fmt::format("{}: holds several runs; name one: {}", path.string(), fmt::join(runs, ", ")));
+}
+
+}  // namespace
+
 TrainedModel find_trained_model(const std::filesystem::path& path) {
   TrainedModel trained;
   std::error_code code;
@@ -94,7 +113,7 @@ TrainedModel find_trained_model(const std::filesystem::path& path) {
             fmt::format("{0}: is a folder of Hugging Face's transformers; import it first: comera import {0} "
                         "--output MODEL.h5, and give that file",
                         path.string()));
-      if (!found) throw UsageError(fmt::format("{}: holds no checkpoint", path.string()));
+      if (!found) refuse_folder(path);
       trained.reader = open_if_there(found->path);
       if (trained.reader && !found->missing.empty())
         log_info("note: {} was saved but is missing; {} is used\n", found->missing.string(),

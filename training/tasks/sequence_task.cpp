@@ -13,6 +13,7 @@
 #include "kernels/core/tensors/finite.h"
 #include "recipes/fit_shapes.h"
 #include "recipes/suggest.h"
+#include "storage/folder.h"
 
 namespace comera {
 
@@ -131,6 +132,13 @@ void hold_out(data::Task& task, double share) {
     task.validation.push_back({task.train.size() == 1 ? "held-out" : "held-out rows of " + set.name, set.file,
                                data::TaskPart::held_out});
   }
+}
+
+// The sets, whose files are there.
+const std::vector<data::Task::Set>& present(const std::vector<data::Task::Set>& sets, const char* key) {
+  for (const data::Task::Set& set : sets)
+    storage::refuse_missing(set.file, "file", fmt::format("if it has moved: --set {}=FILE", key));
+  return sets;
 }
 
 // The tokens of an example, to be compared.
@@ -307,12 +315,12 @@ SequenceTask::SequenceTask(const TaskSection& section, const data::Tokenizer& to
       task_(task_of(section)),
       config_(config),
       length_(length),
-      train_(data::Examples::read(task_, task_.train, tokenizer, true, length)) {
+      train_(data::Examples::read(task_, present(task_.train, "task.train"), tokenizer, true, length)) {
   check_answers(task_, train_);
   if (section.class_weights.any())
     weights_ = class_weights(section.class_weights, train_.class_counts(task_.labels.size()));
   if (!weights_.empty()) train_.set_weights(weights_);
-  for (const data::Task::Set& set : task_.validation)
+  for (const data::Task::Set& set : present(task_.validation, "task.validation"))
     validation_.push_back(data::Examples::read(task_, {set}, tokenizer, true, length));
 }
 

@@ -77,6 +77,16 @@ TEST(TableReader, CsvQuotesAndLinesWithinThem) {
   EXPECT_THAT(read.lines, ElementsAre(2, 5, 6));
 }
 
+// The next quoted field would end it, lines later.
+TEST(TableReader, CsvQuoteThatWasNotClosedIsNamed) {
+  const test::TemporaryFolder folder;
+  const auto file = folder.write("a.csv", "text,label\n\"open,a\nx,b\n\"closed\",b\ny,a\n");
+  const Read read = read_all(file, {.columns = {"text", "label"}});
+  EXPECT_THAT(read.rows, ElementsAre(ElementsAre("y", "a")));
+  EXPECT_THAT(describe_skipped(file, read.counts),
+              HasSubstr("text behind a closing quote after several lines: 1 (first in line 2)"));
+}
+
 TEST(TableReader, CsvQuoteThatNeverEndsIsRefused) {
   const test::TemporaryFolder folder;
   const auto file = folder.write("a.csv", "text,label\n\"one,1\ntwo,2\n");
@@ -109,7 +119,9 @@ TEST(TableReader, MalformedRowsAreCountedByReason) {
   EXPECT_EQ(rows.counts.all_skipped(), 4);
   EXPECT_EQ(describe_skipped("a.tsv", rows.counts),
             "a.tsv: 4 rows were left out: NUL byte: 1 (first in line 5), invalid UTF-8: 1 (first in line 6), "
-            "wrong number of fields: 2 (first in line 3)");
+            "wrong number of fields: 2 (first in line 3); a file in another encoding must be converted "
+            "first, such as "
+            "with iconv -f LATIN1 -t UTF-8");
 
   const auto json =
       folder.write("b.jsonl",

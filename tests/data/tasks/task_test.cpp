@@ -117,7 +117,9 @@ TEST(Examples, MayHaveSeveralLabels) {
     EXPECT_THAT(examples.targets(2), ElementsAre(1, 0, 1));
     EXPECT_THAT(examples.class_counts(3), ElementsAre(2, 1, 1));
     EXPECT_THAT(examples.reports()[0], HasSubstr("unknown label ('western'): 1"));
-    if (file == lists) EXPECT_EQ(tokenizer().decode(examples.text(0, 0)), "two words");
+    if (file == lists) {
+      EXPECT_EQ(tokenizer().decode(examples.text(0, 0)), "two words");
+    }
   }
   // Or a column for each.
   task.label.clear(), task.labels = {"p", "q"};

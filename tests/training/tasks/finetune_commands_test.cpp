@@ -215,7 +215,8 @@ TEST_F(InvalidFinetuneInput, OfAPretrainedModelIsToldWhatToDo) {
   const std::string run = (folder() / "run").string(), dev = (folder() / "dev.tsv").string();
   expect({"predict", run, "--input", dev, "--output", (folder() / "p.tsv").string()}, 2,
          {"fine-tune it first"});
-  expect({"predict", run, "--input", dev, "--output", (folder() / "p.xls").string()}, 2, {".tsv or .csv or .jsonl"});
+  expect({"predict", run, "--input", dev, "--output", (folder() / "p.xls").string()}, 2,
+         {".tsv, .csv, .jsonl"});
   // What cannot be written is found out before the work.
   std::ofstream(folder() / "file") << "x";
   expect({"embed", run, "--input", dev, "--text", "first", "--output", (folder() / "file/v.h5").string()}, 1,

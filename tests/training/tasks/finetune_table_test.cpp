@@ -138,6 +138,11 @@ TEST_F(FinetuneTable, GoesOnBitExactly) {
   ASSERT_EQ(tune(input, {"--output", at("whole")}).code, 0);
   ASSERT_EQ(tune(input, {"--output", at("cut"), "--stop-after", "1"}).code, 0);
   expect(tune(other, {"--output", at("cut"), "--resume", "auto"}), 2, {"was not started with --input"});
+  fs::rename(input, at("moved.tsv"));
+  expect(run_program({"resume", at("cut")}), 2,
+         {"one.tsv: no such file; if it has moved: --set task.train=FILE"});
+  expect(run_program({"resume", at("cut"), "--data", folder().string()}), 2, {"--set task.train=FILE"});
+  fs::rename(at("moved.tsv"), input);
   const ProgramResult rest = tune(input, {"--output", at("cut"), "--resume", "auto"});
   ASSERT_EQ(rest.code, 0) << rest.output;
   EXPECT_THAT(rest.output, Not(HasSubstr("rows, held out"))) << "its own recipe says what to do";
@@ -170,7 +175,9 @@ TEST_F(FinetuneTable, PredictionsKeepTheIdsOfTheRows) {
   EXPECT_THAT(beginning_of(output), testing::StartsWith("line\tplace\tidx\tlabel\t0\t1\n2\tat count\tr0\t"));
   expect(predict(input, output, {"--keep", "gone"}), 2,
          {"no column 'gone' to keep", "idx, sentence, label, place"});
-  expect(predict(input, output, {"--keep", "label"}), 2, {"have a column of that name"});
+  // Names of the output's own columns are told apart, and a column is kept once.
+  ASSERT_EQ(predict(input, output, {"--keep", "label,label"}).code, 0);
+  EXPECT_THAT(beginning_of(output), testing::StartsWith("line\tinput_label\tlabel\t0\t1\n2\t0\t"));
   // In JSON they are what they were, objects left out.
   const std::string json = at("in.jsonl");
   std::ofstream(json) << R"({"id": 7, "index": {"a": 1}, "sentence": "count"}
@@ -181,6 +188,17 @@ TEST_F(FinetuneTable, PredictionsKeepTheIdsOfTheRows) {
   std::string first, second;
   std::getline(stream, first), std::getline(stream, second);
   EXPECT_EQ(nlohmann::json::parse(first)["id"], 7);
+  // Lists stay lists.
+  const std::string lists = at("lists.jsonl");
+  std::ofstream(lists) << R"({"gold": ["a", "b"], "sentence": "count"})"
+                       << "\n";
+  ASSERT_EQ(predict(lists, objects, {"--keep", "gold"}).code, 0);
+  std::ifstream kept(objects);
+  std::string with_list;
+  std::getline(kept, with_list);
+  EXPECT_EQ(nlohmann::json::parse(with_list)["gold"], (nlohmann::json{"a", "b"}));
+  ASSERT_EQ(predict(lists, output, {"--keep", "gold"}).code, 0);
+  EXPECT_THAT(beginning_of(output), HasSubstr("\n1\ta,b\t"));
   EXPECT_TRUE(nlohmann::json::parse(first)["index"].is_null());
   EXPECT_TRUE(nlohmann::json::parse(second)["id"].is_null());
 }
@@ -315,6 +333,10 @@ TEST_F(FinetuneTable, ComparesSeeds) {
   expect(seeds({"--seeds", "2,2"}), 2, {"different seeds"});
   expect(seeds({"--seeds", "2", "--set", "run.seed=4"}), 2, {"run.seed"});
   expect(tune(input, {"--output", at("one"), "--seeds", "2"}), 2, {"is a run's folder"});
+  // Nor the other way round.
+  expect(tune(input, {"--output", at("seeds")}), 2, {"holds the runs of --seeds"});
+  expect(run_program({"eval", at("seeds")}), 2, {"holds several runs; name one: seed-1, seed-2"});
+  expect(run_program({"resume", at("seeds")}), 2, {"repeat the command that began them"});
 }
 
 // Tables of the same things with other columns, in the format that the output's name asks for.
@@ -343,6 +365,44 @@ TEST_F(FinetuneTable, PredictsOtherTables) {
   EXPECT_THAT(scored.output, AllOf(HasSubstr("'sentiment' as the label"), HasSubstr("'review' as the text")));
 }
 
+// What a model has learned is not changed by settings, which would give its outputs another meaning.
+TEST_F(FinetuneTable, KeepsItsTask) {
+  const std::string input = table("t.tsv", "sentence\tother\tlabel", "%a\t%b\t%y");
+  ASSERT_EQ(tune(input, {"--output", at("run"), "--text", "sentence"}).code, 0);
+  const auto refused = [&](const std::string& command, std::vector<std::string> more, const char* why) {
+    std::vector<std::string> all = {command, at("run"), "--input", input};
+    if (command == "predict") all.insert(all.end(), {"--output", at("p.tsv"), "--overwrite"});
+    all.insert(all.end(), more.begin(), more.end());
+    expect(run_program(all), 2, {why});
+  };
+  for (const char* command : {"predict", "eval"}) {
+    refused(command, {"--set", "task.labels=[\"1\",\"0\"]"}, "has learned these 2, in this order: 0, 1");
+    refused(command, {"--set", "task.labels=[]"}, "has learned these 2");
+    refused(command, {"--set", "task.kind=multi_label"}, "has learned one of several classes");
+    refused(command, {"--text", "sentence,other"}, "has learned single texts");
+  }
+  const std::string strange = table("s.tsv", "sentence\tlabel", "%a\t%i");
+  expect(run_program({"eval", at("run"), "--input", strange}), 2, {"most of the file", "unknown label"});
+  // Tabs in a file that says commas.
+  fs::copy(input, at("t.csv"));
+  expect(run_program({"predict", at("run"), "--input", at("t.csv"), "--output", at("q.tsv")}), 2,
+         {"t.csv: its fields are apart by other than its name says"});
+}
+
+// Classes may be called as the output's columns.
+TEST_F(FinetuneTable, ClassesMayHaveTheNamesOfColumns) {
+  std::ofstream rows(at("t.tsv"));
+  rows << "id\tsentence\tlabel\n";
+  for (int i = 0; i < 60; ++i) rows << i << "\tcount " << i << "\t" << (i % 2 ? "id" : "line") << "\n";
+  rows.close();
+  ASSERT_EQ(tune(at("t.tsv"), {"--output", at("run")}).code, 0);
+  ASSERT_EQ(run_program({"predict", at("run"), "--input", at("t.tsv"), "--output", at("p.csv")}).code, 0);
+  std::ifstream stream(at("p.csv"));
+  std::string header;
+  std::getline(stream, header);
+  EXPECT_EQ(header, "line,id,label,p(id),p(line)");
+}
+
 TEST_F(FinetuneTable, SaysWhatItsScoresAreWorth) {
   const std::string input = table("t.tsv", "sentence\tlabel", "%a\t%y");
   const ProgramResult same =
@@ -361,6 +421,8 @@ TEST_F(FinetuneTable, SaysWhatItsScoresAreWorth) {
   EXPECT_EQ(scores["accuracy"].get<double>() <= scores["majority"].get<double>(),
             constant.output.find("no better than one that always gives") != std::string::npos);
   expect(tune("-", {"--output", at("no")}), 2, {"save it to a file"});
+  expect(run_program({"finetune", "--from", at("pre"), "--output", at("no"), "--input", input, input}), 2,
+         {"t.tsv: is a table where a recipe is expected"});
 }
 
 // Neither writes anything.
@@ -370,7 +432,7 @@ TEST_F(FinetuneTable, ShowsItsCostAndFindsRates) {
   ASSERT_EQ(plan.code, 0) << plan.output;
   EXPECT_THAT(plan.output, AllOf(HasSubstr("t.tsv, 60 rows"), HasSubstr("passes           task 1"),
                                  HasSubstr("nothing was written")));
-  const ProgramResult rates = tune(input, {"--output", at("run"), "--find-rate", "--trial-steps", "5"});
+  const ProgramResult rates = tune(input, {"--find-rate", "--trial-steps", "5"});
   ASSERT_EQ(rates.code, 0) << rates.output;
   EXPECT_THAT(rates.output, HasSubstr("loss over the last fifth of 5 steps"));
   // Of scores, losses are compared by the scores' variance.
