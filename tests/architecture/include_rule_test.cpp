@@ -52,6 +52,7 @@ const std::map<std::string, Names, std::less<>>& allowed_includes() {
       {"reports", with(files, {"recipes", "kernels/backends"})},
       {"training", runs},
       {"exchange", with(runs, {"training"})},
+      {"python", with(runs, {"training", "exchange"})},
       {"measurements", with(runs, {"training", "kernels/cpu"})},
       {"bench", with(runs, {"training", "measurements", "kernels/cpu"})},  // the laboratory
       {"cli", with(runs, {"training", "exchange", "measurements"})},

@@ -50,7 +50,7 @@ TEST(OnePlace, PrintsOpensAndCatches) {
   int files = 0;
   for (const char* folder :
        {"batches", "bench", "checkpoints", "cli", "data", "distributed", "exchange", "kernels",
-        "measurements", "model", "optim", "recipes", "reports", "storage", "tensorized", "training"})
+        "measurements", "model", "optim", "python", "recipes", "reports", "storage", "tensorized", "training"})
     for (const auto& entry : fs::recursive_directory_iterator(source / folder)) {
       if (!is_searched(entry.path())) continue;
       ++files;

@@ -21,7 +21,7 @@ class Wheel(unittest.TestCase):
         cls.at = pathlib.Path(cls.folder.name)
         cls.lines = []
         sources = [pathlib.Path(json.__file__).parent, pathlib.Path(unittest.__file__).parent]
-        cls.run = comera.pretrain("quickstart", input=sources, output=cls.at / "run", settings=FEW_STEPS,
+        cls.first = comera.pretrain("quickstart", input=sources, output=cls.at / "run", settings=FEW_STEPS,
                                   on_log=cls.lines.append)
         cls.model = comera.load(cls.at / "run")
 
@@ -30,7 +30,7 @@ class Wheel(unittest.TestCase):
         cls.folder.cleanup()
 
     def test_a_run_is_observed(self):
-        self.assertEqual(self.lines, self.run.metrics)
+        self.assertEqual(self.lines, self.first.metrics)
         self.assertEqual(self.lines[-1]["step"], 40)
         self.assertTrue(any("validation_loss" in line for line in self.lines))
         self.assertLess(self.lines[-1].get("loss", 0) or self.lines[-2].get("loss", 0), 9)
@@ -89,7 +89,7 @@ class Wheel(unittest.TestCase):
                 call("no such layer")
 
     def test_shards(self):
-        documents = comera.shards(self.at / "run" / "shards")
+        documents = comera.shards(self.at / "run" / "data" / "shards")
         self.assertEqual(sum(len(ids) for ids in documents), documents.tokens)
         self.assertEqual(documents[-1].tolist(), documents[len(documents) - 1].tolist())
         self.assertIsInstance(self.model.decode(documents[0]), str)
@@ -116,7 +116,7 @@ class Wheel(unittest.TestCase):
             raise ValueError("enough")
 
         with self.assertRaisesRegex(ValueError, "enough"):
-            comera.pretrain("quickstart", data=self.at / "run" / "shards", tokenizer=self.at / "run" / "tokenizer.model",
+            comera.pretrain("quickstart", data=self.at / "run" / "data" / "shards", tokenizer=self.at / "run" / "tokenizer.model",
                             output=self.at / "stopped", settings={"run.log_interval": 2}, on_log=refuse)
         self.assertTrue(list((self.at / "stopped" / "checkpoints").glob("*.h5")))
         done = comera.resume(self.at / "stopped", settings={**FEW_STEPS, "phase.0.steps": 40})
