@@ -50,7 +50,7 @@ MicroBatchCapacity capacity_of(const StepBenchmarkOptions& options) {
       data::capacity_for(options.tokens, options.length, options.mask_probability, config.vocabulary);
   capacity.sequences = std::max<std::int64_t>(capacity.sequences, options.tokens / options.length);
   if (config.head != HeadKind::mlm) capacity.masked = 0;
-  capacity.scores = config.scores_per_example();
+  capacity.scores = config.scores_per_example(capacity.sequences);
   return capacity;
 }
 

@@ -53,6 +53,7 @@ std::vector<EncoderConfig::LinearLayer> EncoderConfig::linear_layers() const {
     add(fmt::format("encoder.{}.ffn.up", i), "ffn_up", tensorized.ffn_up, hidden, ffn);
     add(fmt::format("encoder.{}.ffn.down", i), "ffn_down", tensorized.ffn_down, ffn, hidden);
   }
+  if (head == HeadKind::contrastive) return list;  // it has no layers
   add(head == HeadKind::mlm ? "head.transform" : "head.pooler", "head", tensorized.head, hidden,
       head_outputs());
   return list;
@@ -146,6 +147,10 @@ void EncoderConfig::validate() const {
                dropout);
   COMERA_CHECK(attention_dropout >= 0 && attention_dropout < 1,
                "model.attention_dropout must be at least 0 and less than 1, not {}", attention_dropout);
+  COMERA_CHECK(contrastive.temperature > 0, "task.temperature must be positive, not {}",
+               contrastive.temperature);
+  COMERA_CHECK(!contrastive.symmetric || contrastive.texts == 2,
+               "task.symmetric = true is for pairs of texts, not for three; set it to false");
   COMERA_CHECK(norm_eps > 0, "model.norm_eps must be positive, not {}", norm_eps);
   COMERA_CHECK(embedding_std > 0, "model.embedding_std must be positive, not {}", embedding_std);
   const auto kind = [](const char* key, const std::optional<TTShape>& shape, std::int64_t inputs,

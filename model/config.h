@@ -12,7 +12,7 @@
 namespace comera {
 
 enum class NormPlacement : std::uint8_t { post, pre };
-enum class HeadKind : std::uint8_t { mlm, classification, regression, multi_label };
+enum class HeadKind : std::uint8_t { mlm, classification, regression, multi_label, contrastive };
 // How the encoder encodes token positions.
 enum class Positions : std::uint8_t {
   learned,   // a row per position, added to the token's row (Devlin et al., 2019)
@@ -52,6 +52,18 @@ struct TensorizedConfig {
   std::optional<TTMShape> embedding_shape() const;
   bool any() const;  // whether anything is a tensor train
   friend bool operator==(const TensorizedConfig&, const TensorizedConfig&) = default;
+};
+
+// What a contrastive head learns from (model/layers/contrastive_head.h).
+struct ContrastiveConfig {
+  std::int64_t texts = 2;     // sequences of an example: query, document and, with 3, a hard negative
+  double temperature = 0.05;  // cosines are divided by it
+  bool symmetric = false;     // whether documents also look for their queries; with 2 texts
+
+  // Examples that so many sequences are at most, and the documents among which each query looks.
+  std::int64_t examples(std::int64_t sequences) const { return sequences / texts; }
+  std::int64_t documents(std::int64_t sequences) const { return (texts - 1) * examples(sequences); }
+  friend bool operator==(const ContrastiveConfig&, const ContrastiveConfig&) = default;
 };
 
 // The [model] section of a recipe.
@@ -100,14 +112,18 @@ struct EncoderConfig : EncoderArchitecture {
   DType compute = DType::float32;  // of activations and products; float64 is used by the oracle
   // Whether a step multiplies the losses of a classification head by PackedBatch::scores.
   bool weighted = false;
+  ContrastiveConfig contrastive = {};       // of a contrastive head
   std::optional<Float8Config> float8 = {};  // 8-bit operands of products in linear layers, where possible
 
   // For a head on a sequence's vector: its logits per sequence, or 1 score.
   std::int64_t sequence_outputs() const {
     return head == HeadKind::classification || head == HeadKind::multi_label ? classes : 1;
   }
-  // MicroBatchCapacity::scores.
-  std::int64_t scores_per_example() const { return head == HeadKind::multi_label ? classes : 1; }
+  // MicroBatchCapacity::scores, where a micro-batch has room for so many sequences.
+  std::int64_t scores_per_example(std::int64_t sequences) const {
+    if (head == HeadKind::contrastive) return contrastive.documents(sequences);
+    return head == HeadKind::multi_label ? classes : 1;
+  }
 
   // Columns of the embedding's tensor-train matrix, or of the table if it is dense.
   std::int64_t token_columns() const {

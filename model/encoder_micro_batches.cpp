@@ -56,7 +56,8 @@ EncoderMicroBatches EncoderMicroBatches::with_tokens(std::int64_t tokens) const 
        .sequences = part(capacity_.sequences),
        .longest = capacity_.longest,
        .masked = std::min(capacity_.masked, static_cast<std::int64_t>(masked + 5 * std::sqrt(masked) + 1)),
-       .unique_ids = std::min(capacity_.unique_ids, tokens)}};
+       .unique_ids = std::min(capacity_.unique_ids, tokens),
+       .scores = model_.config().scores_per_example(part(capacity_.sequences))}};
 }
 
 // The maximum number of tokens of an otherwise equal micro-batch; 0: not even its longest sequence fits.

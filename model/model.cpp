@@ -30,6 +30,8 @@ Model::Model(const EncoderConfig& config, Allocator& allocator, bool gradients)
     auto head = std::make_unique<MaskedLanguageHead>(store_, config, embedding_->tokens());
     masked_language_head_ = head.get();
     head_ = std::move(head);
+  } else if (config.head == HeadKind::contrastive) {
+    head_ = std::make_unique<ContrastiveHead>(config);
   } else {
     auto head = std::make_unique<SequenceHead>(store_, config);
     sequence_head_ = head.get();

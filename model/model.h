@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "model/config.h"
+#include "model/layers/contrastive_head.h"
 #include "model/layers/embedding_block.h"
 #include "model/layers/encoder_block.h"
 #include "model/layers/head.h"

@@ -2,6 +2,8 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "kernels/core/check.h"
 #include "recipes/fit_shapes.h"
 
@@ -42,6 +44,9 @@ EncoderConfig unchecked_encoder_config(const Recipe& recipe, std::int64_t vocabu
   config.compute = recipe.precision.activations();
   config.float8 = recipe.precision.float8();
   config.weighted = recipe.task.class_weights.any();
+  config.contrastive = {.texts = std::max<std::int64_t>(2, std::ssize(recipe.task.text)),
+                        .temperature = recipe.task.temperature,
+                        .symmetric = recipe.task.symmetric};
   config.tensorized = recipe.tensorized;
   if (recipe.tensorized.enabled) return config;
   EncoderConfig baseline = config.dense_baseline();

@@ -102,14 +102,17 @@ struct TaskSection {
   std::string name;    // "mnli", "my_task"; empty: the recipe is not for fine-tuning
   std::string folder;  // with a GLUE task's files
   std::vector<std::string> train, validation;
-  double held_out = 0;            // share of the training rows to evaluate on, instead of `validation`
-  std::vector<std::string> text;  // columns
-  std::string label;              // column
-  std::string separator = ",";    // between several labels in one field
+  std::vector<std::string> similarity;  // tables of a contrastive task: pairs of texts with a score
+  double held_out = 0;                  // share of the training rows to evaluate on, instead of `validation`
+  std::vector<std::string> text;        // columns
+  std::string label;                    // column
+  std::string separator = ",";          // between several labels in one field
   std::vector<std::string> labels;
   data::TaskKind kind = data::TaskKind::classification;
   std::optional<data::TaskMetric> metric;
   ClassWeights class_weights;
+  double temperature = 0.05;  // of a contrastive task; so is the next
+  bool symmetric = false;
   data::TableFormat format = data::TableFormat::automatic;
   bool header = true;
   friend bool operator==(const TaskSection&, const TaskSection&) = default;

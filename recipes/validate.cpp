@@ -56,6 +56,7 @@ void check_task(const TaskSection& task, const Places& places) {
   };
   check("task.train", task.train);
   check("task.validation", task.validation);
+  check("task.similarity", task.similarity);
 }
 
 // About the square root of the smallest float32 number: a smaller gradient has a square of 0.

@@ -113,8 +113,9 @@ std::int64_t dense_parameters(const EncoderConfig& config) {
   const std::int64_t h = config.hidden, f = config.ffn, v = config.vocabulary, e = config.table_width();
   const std::int64_t norm = 2 * h, square = h * h + h;
   const std::int64_t block = 4 * square + (h * f + f) + (f * h + h) + 2 * norm;
-  const std::int64_t head = config.head == HeadKind::mlm
-                                ? h * e + e + 2 * e + v
+  const std::int64_t head = config.head == HeadKind::mlm ? h * e + e + 2 * e + v
+                            : config.head == HeadKind::contrastive
+                                ? 0
                                 : square + (config.classifier_inputs() + 1) * config.sequence_outputs();
   const std::int64_t positions = config.positions == Positions::learned ? config.max_positions : 0;
   const std::int64_t projection = config.has_narrow_tables() ? e * h + h : 0;

@@ -13,12 +13,14 @@
 #include "cli/precision_note.h"
 #include "data/corpus/documents/standard_input.h"
 #include "data/tables/table_reader.h"
+#include "data/vectors/similarity.h"
 #include "kernels/backends/backends.h"
 #include "kernels/core/console.h"
 #include "storage/durable_file.h"
 #include "storage/hdf5.h"
 #include "training/inference/inference_engine.h"
 #include "training/logging/json.h"
+#include "training/vectors/vector_scores.h"
 
 namespace comera::cli {
 
@@ -29,7 +31,8 @@ struct EmbedOptions {
   std::filesystem::path input;
   OutputOptions output;
   std::vector<std::string> text;
-  std::string pooling = "mean";
+  std::string pooling;  // empty: as the model was trained
+  bool normalize = false;
 };
 
 void write_hdf5(const std::filesystem::path& path, const std::vector<float>& vectors, std::int64_t width,
@@ -42,6 +45,7 @@ void write_hdf5(const std::filesystem::path& path, const std::vector<float>& vec
   file.write<std::int64_t>("lines", lines);
   file.set_attribute("/", "format", std::string("comera-vectors"));
   file.set_attribute("/", "pooling", options.pooling);
+  file.set_attribute("/", "normalized", std::int64_t{options.normalize ? 1 : 0});
   file.set_attribute("/", "model", options.inference.model.string());
   file.close();
   durable.commit();
@@ -58,7 +62,13 @@ void write_jsonl(const std::filesystem::path& path, const std::vector<float>& ve
   storage::write_file_durably(path, text);
 }
 
-void embed(const EmbedOptions& options) {
+// Other heads say nothing about the vectors of sentences.
+Pooling pooling_of(const EmbedOptions& options, const EncoderConfig& config) {
+  if (options.pooling.empty()) return config.head == HeadKind::contrastive ? config.pooling : Pooling::mean;
+  return options.pooling == "mean" ? Pooling::mean : Pooling::first;
+}
+
+void embed(EmbedOptions options) {
   const OutputFormat format = output_format(options.output.path, {OutputFormat::hdf5, OutputFormat::jsonl});
   options.output.check(options.input);
   LoadedModel loaded = options.inference.load();
@@ -93,8 +103,9 @@ void embed(const EmbedOptions& options) {
   }();
   auto samples = std::make_unique<data::ExampleSamples>(examples, capacity.longest, types);
   report_examples(options.input.string(), *samples, examples, capacity.longest);
-  const auto output =
-      options.pooling == "mean" ? InferenceEngine::Output::mean : InferenceEngine::Output::first;
+  const Pooling pooling = pooling_of(options, loaded.model.config());
+  options.pooling = pooling == Pooling::mean ? "mean" : "first";
+  const auto output = output_of(pooling);
   InferenceEngine engine(loaded.model, output, loaded.processor);
   const std::int64_t width = engine.width();
   std::vector<float> vectors(examples.count() * width);
@@ -103,6 +114,7 @@ void embed(const EmbedOptions& options) {
     std::ranges::transform(values, vectors.begin() + sample * width,
                            [](double value) { return static_cast<float>(value); });
   });
+  if (options.normalize) data::scale_to_unit_length(vectors, width);
   if (format == OutputFormat::hdf5)
     write_hdf5(options.output.path, vectors, width, examples, options);
   else
@@ -131,9 +143,12 @@ void add_embed_command(CLI::App& program) {
       ->type_name("COLUMN,...");
   add_output_options(*command, options->output, "Write the vectors to this .h5 or .jsonl file");
   command
-      ->add_option("--pooling", options->pooling, "Pool by the mean of all tokens, or take the first token")
-      ->check(one_of({"mean", "first"}))
-      ->capture_default_str();
+      ->add_option("--pooling", options->pooling,
+                   "Pool by the mean of all tokens, or take the first token (default: mean, or as a "
+                   "contrastive model was trained)")
+      ->check(one_of({"mean", "first"}));
+  command->add_flag("--normalize", options->normalize,
+                    "Scale each vector to length 1, so that dot products are cosines");
   command->footer(
       "Examples:\n"
       "  comera embed runs/first --input functions.jsonl.gz --text code \\\n"

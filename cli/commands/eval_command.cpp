@@ -11,6 +11,7 @@
 #include "cli/options/inference_options.h"
 #include "cli/options/number_checks.h"
 #include "cli/run_input.h"
+#include "data/tasks/task_columns.h"
 #include "kernels/backends/backends.h"
 #include "kernels/core/console.h"
 #include "model/encoder_micro_batches.h"
@@ -18,6 +19,7 @@
 #include "training/logging/progress.h"
 #include "training/tasks/masked_language_task.h"
 #include "training/tasks/sequence_task.h"
+#include "training/vectors/vector_scores.h"
 
 namespace comera::cli {
 
@@ -27,6 +29,7 @@ struct EvalOptions {
   InferenceOptions inference;
   std::vector<std::string> input;
   std::vector<std::string> data;
+  std::vector<std::string> pairs, similarity;
   std::int64_t batches = 0;
   bool json = false;
 };
@@ -71,6 +74,56 @@ void evaluate_task(const EvalOptions& options, LoadedModel& loaded) {
       print_out("{}\n", data::describe(scores));
   }
   if (options.json) print_out("{}\n", json_text(sets));
+}
+
+// Of the encoder's vectors, whatever its head is.
+void evaluate_vectors(const EvalOptions& options, LoadedModel& loaded) {
+  const EncoderConfig& config = loaded.model.config();
+  const bool contrastive = config.head == HeadKind::contrastive;
+  if (!options.data.empty() || options.batches > 0)
+    throw UsageError("--data and --batches are for the loss of a pretrained model; omit them");
+  TaskSection section = loaded.recipe.task;
+  std::vector<std::string> pairs = options.input;
+  pairs.insert(pairs.end(), options.pairs.begin(), options.pairs.end());
+  const bool given = !pairs.empty() || !options.similarity.empty();
+  if (given) section.validation = pairs, section.held_out = 0, section.similarity = options.similarity;
+  data::Task task;
+  if (contrastive) task = task_of(section, TaskUse::inference);
+  task.kind = data::TaskKind::contrastive;
+  task.validation = contrastive ? task.validation : named_sets(pairs);
+  const MicroBatchCapacity capacity = inference_capacity(options.inference, loaded);
+  std::vector<VectorSet> sets;
+  for (const data::Task::Set& set : task.validation) {
+    if (!given) check_recipe_path(set.file, options, "--pairs FILE");
+    data::Task of_set = task;
+    of_set.validation = {set};
+    // Columns of other models' tasks say nothing about pairs.
+    if (!contrastive)
+      of_set.text =
+          data::find_task_columns(set.file, task.format, task.header, {.kind = data::TaskKind::contrastive})
+              .text;
+    for (VectorSet& read : read_pairs(of_set, loaded.tokenizer, capacity.longest))
+      sets.push_back(std::move(read));
+  }
+  for (const std::string& file : section.similarity)
+    if (!given) check_recipe_path(file, options, "--similarity FILE");
+  for (VectorSet& set : read_similarity(section.similarity, loaded.tokenizer, capacity.longest))
+    sets.push_back(std::move(set));
+  if (sets.empty())
+    throw UsageError("no data to evaluate on: give --pairs FILE, or --similarity FILE of pairs with a score");
+  InferenceEngine engine(loaded.model, output_of(contrastive ? config.pooling : Pooling::mean),
+                         loaded.processor);
+  Json results = Json::object();
+  for (const VectorSet& set : sets) {
+    for (const std::string& report : set.examples.reports()) log_info("{}\n", report);
+    const data::TaskScores scores = *score_vectors(engine, set, capacity, config.contrastive.temperature);
+    require_finite(scores.loss, options.inference, set.file);
+    if (options.json)
+      results[set.name] = metrics_of(scores);
+    else
+      print_out("{}\n", data::describe(scores));
+  }
+  if (options.json) print_out("{}\n", json_text(results));
 }
 
 // A model can be evaluated without its training data.
@@ -137,7 +190,10 @@ void evaluate_language_model(const EvalOptions& options, LoadedModel& loaded) {
 
 void evaluate(const EvalOptions& options) {
   LoadedModel loaded = options.inference.load();
-  if (loaded.model.config().head == HeadKind::mlm)
+  const HeadKind head = loaded.model.config().head;
+  if (head == HeadKind::contrastive || !options.pairs.empty() || !options.similarity.empty())
+    evaluate_vectors(options, loaded);
+  else if (head == HeadKind::mlm)
     evaluate_language_model(options, loaded);
   else
     evaluate_task(options, loaded);
@@ -165,11 +221,22 @@ void add_eval_command(CLI::App& program) {
                    "validation split (default: all)")
       ->check(positive_number)
       ->type_name("INT");
+  command
+      ->add_option("--pairs", options->pairs,
+                   "Score the vectors of any model: how often it finds the second text of each pair in "
+                   "these tables by the first (MRR, recall at 1 and 10)")
+      ->type_name("FILE");
+  command
+      ->add_option("--similarity", options->similarity,
+                   "Score the vectors of any model: Spearman's correlation of cosines and scores in these "
+                   "tables of two texts and a score, such as STS-B's")
+      ->type_name("FILE");
   command->add_flag("--json", options->json, "Print the scores as one JSON object");
   command->footer(
       "Examples:\n"
       "  comera eval runs/first\n"
       "  comera eval runs/mnli --input glue/MNLI/dev_mismatched.tsv\n"
+      "  comera eval runs/vectors --pairs held_out.jsonl --similarity glue/STS-B/dev.tsv\n"
       "Without --batches each file is scored completely; skipped rows are reported on stderr.");
   command->callback([options] { evaluate(*options); });
 }

@@ -201,6 +201,10 @@ void predict(const PredictOptions& options) {
         fmt::format("{} is a pretrained model without a task; fine-tune it first, or use `comera "
                     "embed`",
                     options.inference.model.string()));
+  if (loaded.model.config().head == HeadKind::contrastive)
+    throw UsageError(
+        fmt::format("{}: is trained for vectors and has no labels to predict; use `comera embed`",
+                    options.inference.model.string()));
   const data::Task task = task_for(options.inference, loaded, options.input, false);
   const MicroBatchCapacity capacity = inference_capacity(options.inference, loaded);
   const auto examples = data::Examples::read(task, {{"input", options.input}}, loaded.tokenizer, false,

@@ -40,7 +40,7 @@ data::TaskColumns given_columns(const TaskSection& task, const TableOptions& opt
     given.label = task.label;
     given.kind = task.kind;
   }
-  if (sets_key(overrides, "task.kind")) given.kind = task.kind;
+  if (sets_key(overrides, "task.kind") || task.kind == data::TaskKind::contrastive) given.kind = task.kind;
   if (!given.kind && !task.labels.empty()) given.kind = data::TaskKind::classification;
   return given;
 }
@@ -105,15 +105,16 @@ TableTask with_table(Recipe recipe, const TableOptions& options, const std::vect
   refuse_keys(overrides, {"task.train", "task.folder"}, "--input names the table; omit it");
   if (!options.validation.empty())
     refuse_keys(overrides, {"task.validation", "task.held_out"}, "--validation names a table; omit it");
-  if (options.text.size() > 2)
-    throw UsageError(
-        fmt::format("--text names {} columns; give one, or two for pairs of texts", options.text.size()));
   for (const std::string* file : {&options.input, &options.validation})
     if (*file == "-")
       throw UsageError(
           "standard input cannot be the table to learn from, since a run reads it again when it is resumed; "
           "save it to a file");
   TaskSection& task = recipe.task;
+  const bool contrastive = task.kind == data::TaskKind::contrastive;
+  if (options.text.size() > (contrastive ? 3 : 2))
+    throw UsageError(fmt::format("--text names {} columns; give one, or two for pairs of texts{}",
+                                 options.text.size(), contrastive ? ", or three with a hard negative" : ""));
   if (task.name.empty() || (is_of_glue(task.name) && !sets_key(overrides, "task.name"))) {
     task.name = "table";
     if (!sets_key(overrides, "task.labels")) task.labels.clear();
@@ -130,7 +131,8 @@ TableTask with_table(Recipe recipe, const TableOptions& options, const std::vect
     storage::refuse_missing(options.validation, "file");
     task.validation = {absolute(options.validation)};
     task.held_out = 0;
-  } else if (task.validation.empty() && task.held_out == 0 && !sets_key(overrides, "task.held_out")) {
+  } else if (task.validation.empty() && task.held_out == 0 && !sets_key(overrides, "task.held_out") &&
+             !(contrastive && task.text.size() < 2)) {  // a single text would find itself
     task.held_out = share_to_hold_out(found.rows);
   }
   return {.recipe = recipe,
@@ -142,26 +144,46 @@ TableTask with_table(Recipe recipe, const TableOptions& options, const std::vect
           .notes = found.notes};
 }
 
+namespace {
+
+std::string label_text(const TableTask& table) {
+  const TaskSection& task = table.recipe.task;
+  const bool several = task.kind == data::TaskKind::multi_label;
+  const char* const of = several ? "labels, any number a text" : "classes";
+  return fmt::format("{:<17}{}, {}\n", several ? "labels" : "label",
+                     task.label.empty() ? fmt::format("{}", fmt::join(task.labels, ", ")) : task.label,
+                     task.kind == data::TaskKind::regression ? std::string("a score")
+                     : table.labels > data::most_labels
+                         ? fmt::format("more than {} {}", data::most_labels, of)
+                     : table.labels == 1 ? std::string(several ? "1 label" : "1 class")
+                                         : fmt::format("{} {}", table.labels, of));
+}
+
+std::string texts_text(const TaskSection& task, bool separate) {
+  if (task.kind == data::TaskKind::contrastive)
+    return fmt::format("texts            {}, {}\n", fmt::join(task.text, ", "),
+                       task.text.size() == 1   ? "each with two dropout masks"
+                       : task.text.size() == 2 ? "which belong together"
+                                               : "the last one a hard negative");
+  if (task.text.size() == 2)
+    return fmt::format("texts            {} and {}, {}\n", task.text[0], task.text[1],
+                       separate ? "encoded separately and compared" : "in one sequence");
+  return fmt::format("text             {}\n", task.text[0]);
+}
+
+}  // namespace
+
 std::string describe(const TableTask& table) {
   const auto& [recipe, file, validation, rows, labels, unused, notes] = table;
   const TaskSection& task = recipe.task;
   const PhaseSection& phase = recipe.phases[0];
-  const bool pairs = task.text.size() == 2, separate = recipe.model.pairs == PairEncoding::separate;
-  std::string text = fmt::format("table            {}, {} rows with a label\n", file, grouped(rows));
-  text += pairs ? fmt::format("texts            {} and {}, {}\n", task.text[0], task.text[1],
-                              separate ? "encoded separately and compared" : "in one sequence")
-                : fmt::format("text             {}\n", task.text[0]);
+  std::string text = fmt::format("table            {}, {} rows{}\n", file, grouped(rows),
+                                 task.kind == data::TaskKind::contrastive ? "" : " with a label");
+  text += texts_text(task, recipe.model.pairs == PairEncoding::separate);
   if (!unused.empty())
     text += fmt::format("not used         {} (--text COLUMN,COLUMN for pairs of texts)\n",
                         fmt::join(unused, ", "));
-  const bool several = task.kind == data::TaskKind::multi_label;
-  const char* const of = several ? "labels, any number a text" : "classes";
-  text += fmt::format("{:<17}{}, {}\n", several ? "labels" : "label",
-                      task.label.empty() ? fmt::format("{}", fmt::join(task.labels, ", ")) : task.label,
-                      task.kind == data::TaskKind::regression ? std::string("a score")
-                      : labels > data::most_labels ? fmt::format("more than {} {}", data::most_labels, of)
-                      : labels == 1                ? std::string(several ? "1 label" : "1 class")
-                                                   : fmt::format("{} {}", labels, of));
+  if (task.kind != data::TaskKind::contrastive) text += label_text(table);
   if (!task.validation.empty())
     text +=
         fmt::format("evaluation       {}\n",

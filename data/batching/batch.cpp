@@ -98,9 +98,12 @@ void Batch::add_sequence(const Sample& sample, const Targets& targets, std::int6
   if (sample.second > 0) {
     COMERA_CHECK(targets.ids.empty(), "pairs of sequences have no masked tokens, but one came with {}",
                  targets.ids.size());
-    append(sample.ids.data(), sample.type_ids.data(), sample.second, {}, {});
-    append(sample.ids.data() + sample.second, sample.type_ids.data() + sample.second, count - sample.second,
-           {}, {});
+    const auto add = [&](std::int64_t begin, std::int64_t end) {
+      append(sample.ids.data() + begin, sample.type_ids.data() + begin, end - begin, {}, {});
+    };
+    add(0, sample.second);
+    add(sample.second, sample.third > 0 ? sample.third : count);
+    if (sample.third > 0) add(sample.third, count);
   } else {
     append(sample.ids.data(), sample.type_ids.data(), count, targets.positions, targets.ids);
   }

@@ -36,7 +36,7 @@ struct Batch {
   std::span<std::int32_t> unique_offsets;    // U + 1, into unique_order
   std::span<std::int32_t> right_order;       // U: indices into unique_ids sorted by (id % right_modulus, id)
   std::vector<std::int64_t> samples;  // S: index of each example's sample in its source; not in the block
-  // Examples are sequences, or pairs of consecutive sequences.
+  // Examples are sequences, or pairs or triples of consecutive sequences.
   std::int32_t tokens = 0, sequences = 0, masked = 0, unique = 0, examples = 0;
 
   Batch() = default;

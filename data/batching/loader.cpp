@@ -29,7 +29,10 @@ struct Loader::Impl {
 
   bool prepare(Prepared& prepared) {
     prepared.end = !options.share().next(packer, prepared.batch);
-    if (!prepared.end) finish_batch(prepared.batch, options.right_modulus);
+    if (!prepared.end) {
+      packer.samples().complete(prepared.batch);
+      finish_batch(prepared.batch, options.right_modulus);
+    }
     prepared.after = packer.position();
     return !prepared.end;
   }

@@ -8,6 +8,8 @@
 
 namespace comera::data {
 
+struct Batch;
+
 // The targets within a sequence.
 struct Targets {
   std::vector<std::int32_t> positions;  // ascending
@@ -23,6 +25,7 @@ struct Sample {
   std::vector<float> scores = {};  // of several labels, instead: 0 or 1 for each
   // Where a second sequence begins in ids; 0: only one sequence.
   std::int64_t second = 0;
+  std::int64_t third = 0;  // the same of a third
   // Whether its ids are masked already, with these targets; otherwise the loader masks them.
   bool masked = false;
   Targets targets = {};
@@ -39,7 +42,7 @@ class SampleSource {
   virtual std::int64_t count() const = 0;
   // Switches to the samples of an epoch. Before the first call they are those of seed 0 and epoch 0.
   virtual void begin_epoch(std::uint64_t /*seed*/, std::int64_t /*epoch*/) {}
-  // 1, or 2 for pairs whose texts are separate sequences.
+  // 1, or 2 or 3 where an example's texts are separate sequences.
   virtual std::int64_t sequences_per_sample() const { return 1; }
   // The tokens of each sample of epoch 0, including [CLS] and [SEP]. May be called while another thread
   // reads.
@@ -50,6 +53,8 @@ class SampleSource {
   virtual bool masked() const { return false; }
   // Replaces the content of `to`. Error if the sample cannot be read.
   virtual void read(std::int64_t sample, Sample& to) = 0;
+  // Writes what an example needs of the others in its micro-batch, once all are there.
+  virtual void complete(Batch& /*batch*/) const {}
 };
 
 // The documents of a shard set, cut into pieces of at most length − 2 tokens and placed between [CLS] and

@@ -176,7 +176,8 @@ void Examples::read_file(const Task& task, const Task::Set& set, Encoder& encode
     if (labelled_) answer = answer_of(task, row, refusals);
     if (!answer) continue;
     const std::size_t before = tokens_.size();
-    for (std::size_t i = 0; i < 2; ++i) {
+    bool lacks_text = false;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(texts_each_); ++i) {
       ids.clear();
       if (i < task.text.size()) {
         std::string& text = *row.fields[i];
@@ -184,11 +185,13 @@ void Examples::read_file(const Task& task, const Task::Set& set, Encoder& encode
         encoder.encode(text, ids);
       }
       if (static_cast<std::int64_t>(ids.size()) > most_tokens) ids.resize(most_tokens);
+      lacks_text |= i < task.text.size() && ids.empty();
       tokens_.insert(tokens_.end(), ids.begin(), ids.end());
       offsets_.push_back(static_cast<std::int64_t>(tokens_.size()));
     }
-    if (tokens_.size() == before) {
-      offsets_.resize(offsets_.size() - 2);
+    if (tokens_.size() == before || (lacks_text && task.kind == TaskKind::contrastive)) {
+      tokens_.resize(before);
+      offsets_.resize(offsets_.size() - static_cast<std::size_t>(texts_each_));
       left_out.skip("no text", row.line);
       continue;
     }
@@ -218,6 +221,7 @@ Examples Examples::read(const Task& task, const std::vector<Task::Set>& sets, co
   examples.vocabulary_ = tokenizer.vocabulary();
   examples.special_ = tokenizer.special();
   examples.pair_separators_ = tokenizer.pair_separators();
+  examples.texts_each_ = std::max<std::int64_t>(2, std::ssize(task.text));
   Encoder encoder(tokenizer);
   const auto is_a_part = [](const Task::Set& set) { return set.part != TaskPart::all; };
   std::vector<std::string> names;
@@ -266,7 +270,8 @@ Examples Examples::of_texts(const std::vector<std::vector<std::string>>& texts, 
 }
 
 std::span<const std::int32_t> Examples::text(std::int64_t example, int which) const {
-  const std::int64_t begin = offsets_[2 * example + which], end = offsets_[2 * example + which + 1];
+  const std::int64_t place = texts_each_ * example + which;
+  const std::int64_t begin = offsets_[place], end = offsets_[place + 1];
   return std::span(tokens_).subspan(begin, end - begin);
 }
 

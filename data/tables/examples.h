@@ -23,7 +23,7 @@ struct KeptField {
   FieldKind kind = FieldKind::absent;
 };
 
-// The examples of a task in memory: token ids of one or two texts each, and the label or score to predict.
+// The examples of a task in memory: token ids of one to three texts each, and the label or score to predict.
 // Memory: 4 bytes per token and about 32 per example.
 class Examples {
  public:
@@ -43,7 +43,7 @@ class Examples {
 
   std::int64_t count() const { return static_cast<std::int64_t>(lines_.size()); }
   bool labelled() const { return labelled_; }
-  // Text 0 or 1 of an example; text 1 is empty for tasks with one text.
+  // Text 0 or 1 of an example, or 2 of one with three; text 1 is empty for tasks with one text.
   std::span<const std::int32_t> text(std::int64_t example, int which) const;
   std::int32_t label(std::int64_t example) const { return labels_.at(example); }
   // The target of a regression; the loss's weight of a classification, 0 before set_weights().
@@ -94,7 +94,8 @@ class Examples {
   SpecialIds special_;
   int pair_separators_ = 1;
   std::vector<std::int32_t> tokens_;
-  std::vector<std::int64_t> offsets_ = {0};  // 2 per example, + 1
+  std::int64_t texts_each_ = 2;
+  std::vector<std::int64_t> offsets_ = {0};  // texts_each_ per example, + 1
   std::vector<std::int32_t> labels_;
   std::vector<float> scores_;
   std::size_t labels_each_ = 0;  // in targets_

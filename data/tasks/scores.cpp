@@ -148,7 +148,10 @@ TaskScores unknown_scores(TaskKind kind, std::int64_t examples) {
           .micro_f1 = unknown,
           .macro_f1 = unknown,
           .pearson = unknown,
-          .spearman = unknown};
+          .spearman = unknown,
+          .mrr = unknown,
+          .recall_at_1 = unknown,
+          .recall_at_10 = unknown};
 }
 
 double TaskScores::value(TaskMetric metric) const {
@@ -167,6 +170,8 @@ double TaskScores::value(TaskMetric metric) const {
       return micro_f1;
     case TaskMetric::macro_f1:
       return macro_f1;
+    case TaskMetric::mrr:
+      return mrr;
   }
   return 0;
 }
@@ -179,6 +184,14 @@ std::string describe(const TaskScores& scores) {
   if (scores.kind == TaskKind::regression)
     return fmt::format("{}: Pearson {:.4f}, Spearman {:.4f}, squared error {:.4f}, {}", scores.set,
                        scores.pearson, scores.spearman, scores.loss, examples);
+  if (scores.kind == TaskKind::contrastive && scores.documents == 0)
+    return fmt::format("{}: Spearman {:.4f}, Pearson {:.4f} of the cosines, {} pairs", scores.set,
+                       scores.spearman, scores.pearson, grouped(scores.examples));
+  if (scores.kind == TaskKind::contrastive)
+    return fmt::format(
+        "{}: MRR {:.4f}, recall at 1 {:.2f} %, at 10 {:.2f} %, loss {:.4f}, {} queries among {} documents",
+        scores.set, scores.mrr, 100 * scores.recall_at_1, 100 * scores.recall_at_10, scores.loss,
+        grouped(scores.examples), grouped(scores.documents));
   if (scores.kind == TaskKind::multi_label)
     return fmt::format("{}: micro F1 {:.2f} %, macro F1 {:.2f} %, exact {:.2f} % ± {:.2f}, loss {:.4f}, {}",
                        scores.set, 100 * scores.micro_f1, 100 * scores.macro_f1, 100 * scores.accuracy,

@@ -28,6 +28,13 @@ struct TaskScores {
   double pearson = 0;
   double spearman = 0;  // ranks of equal values are averaged
 
+  // Of a contrastive task: each query's document is looked for among `documents`; without any, the set is
+  // pairs with a score, and its correlations are those of the cosines.
+  std::int64_t documents = 0;
+  double mrr = 0;           // mean of 1 / rank
+  double recall_at_1 = 0;   // share of queries whose document comes first
+  double recall_at_10 = 0;  // or among the first ten
+
   double value(TaskMetric metric) const;
 };
 

@@ -77,13 +77,16 @@ const std::vector<Task>& tasks() {
 bool fits(TaskMetric metric, TaskKind kind) {
   switch (metric) {
     case TaskMetric::accuracy:
-      return kind != TaskKind::regression;
+      return kind == TaskKind::classification || kind == TaskKind::multi_label;
     case TaskMetric::f1:
     case TaskMetric::matthews:
       return kind == TaskKind::classification;
     case TaskMetric::pearson:
-    case TaskMetric::spearman:
       return kind == TaskKind::regression;
+    case TaskMetric::spearman:
+      return kind == TaskKind::regression || kind == TaskKind::contrastive;
+    case TaskMetric::mrr:
+      return kind == TaskKind::contrastive;
     case TaskMetric::micro_f1:
     case TaskMetric::macro_f1:
       return kind == TaskKind::multi_label;
@@ -120,6 +123,8 @@ std::string_view name_of(TaskMetric metric) {
       return "micro_f1";
     case TaskMetric::macro_f1:
       return "macro_f1";
+    case TaskMetric::mrr:
+      return "mrr";
   }
   return "";
 }

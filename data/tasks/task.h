@@ -13,10 +13,11 @@ enum class TaskKind : std::uint8_t {
   classification,  // one of several classes
   regression,      // a number
   multi_label,     // any number of several labels
+  contrastive,     // vectors that are near each other where texts belong together
 };
 
 // The score that measures a model's quality; larger is better.
-enum class TaskMetric : std::uint8_t { accuracy, f1, matthews, pearson, spearman, micro_f1, macro_f1 };
+enum class TaskMetric : std::uint8_t { accuracy, f1, matthews, pearson, spearman, micro_f1, macro_f1, mrr };
 std::string_view name_of(TaskMetric metric);
 // Whether it measures a task of this kind.
 bool fits(TaskMetric metric, TaskKind kind);
@@ -36,9 +37,9 @@ struct Task {
   std::string name = {};
   TaskKind kind = TaskKind::classification;
   TaskMetric metric = TaskMetric::accuracy;
-  std::vector<std::string> text = {};  // one or two columns
-  std::string label =
-      {};  // column; empty for several labels that have a column of 0 or 1 each, called as they
+  std::vector<std::string> text = {};  // one or two columns; contrastive: up to three
+  std::string label = {};  // column, contrastive: of the labels to learn from, or none; empty for several
+                           // labels that have a column of 0 or 1 each, called as they
   std::vector<std::string> labels =
       {};  // class names in the order of their indices; empty: determined from the data
   TableFormat format = TableFormat::automatic;

@@ -329,6 +329,38 @@ TaskColumns of_label_columns(const TaskTable& table, TaskColumns found) {
   return found;
 }
 
+// Query, document and perhaps a hard negative, by the names that collections of such triples have.
+Columns triple_columns(const TaskTable& table) {
+  const auto find = [&](std::initializer_list<const char*> names) {
+    Columns found;
+    for (const std::string& column : table.columns())
+      if (is_any_name_of(plain_name(column), names)) found.push_back(column);
+    return found;
+  };
+  const Columns queries = find({"anchor", "query", "question"}), positives = find({"positive", "pos"}),
+                negatives = find({"negative", "neg", "hardnegative"});
+  if (queries.size() != 1 || positives.size() != 1 || negatives.size() > 1) return {};
+  Columns columns = {queries[0], positives[0]};
+  columns.insert(columns.end(), negatives.begin(), negatives.end());
+  return columns;
+}
+
+// Texts that belong together, with or without a label that says which rows to take.
+TaskColumns of_contrastive(const TaskTable& table, TaskColumns found) {
+  if (found.text.empty()) found.text = triple_columns(table);
+  if (found.text.empty()) {
+    Columns labels = with_name(table.columns(), is_label_name);
+    if (!found.label.empty()) labels.push_back(found.label);
+    found.text = text_columns(table, labels);
+  }
+  found.rows = table.contents(found.text[0]).rows;
+  for (const std::string& column : table.columns())
+    if (!is_id_name(plain_name(column)) && column != found.label &&
+        std::ranges::find(found.text, column) == found.text.end())
+      found.unused.push_back(column);
+  return found;
+}
+
 }  // namespace
 
 std::vector<std::string> find_text_columns(const std::filesystem::path& file, TableFormat format, bool header,
@@ -344,6 +376,7 @@ TaskColumns find_task_columns(const std::filesystem::path& file, TableFormat for
   if (!given.label.empty()) table.require(given.label, "--label");
   for (const std::string& column : given.label_columns) table.require(column, "--label");
   TaskColumns found = given;
+  if (given.kind == TaskKind::contrastive) return of_contrastive(table, found);
   if (!given.label_columns.empty()) return of_label_columns(table, found);
   if (found.label.empty()) found.label = label_column(table, found.text);
   if (found.text.empty()) found.text = text_columns(table, {found.label});

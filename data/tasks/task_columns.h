@@ -11,7 +11,7 @@ namespace comera::data {
 
 // What a table has to learn from, as far as it is given; find_task_columns() adds the rest.
 struct TaskColumns {
-  std::vector<std::string> text = {};  // one or two
+  std::vector<std::string> text = {};  // one or two; contrastive: up to three
   std::string label = {};
   std::vector<std::string> label_columns =
       {};  // several labels with a column of 0 or 1 each, instead of label
@@ -23,7 +23,8 @@ struct TaskColumns {
 };
 inline constexpr std::int64_t most_labels = 1000;
 
-// Finds the text columns, the label's column and the kind of task, by the names of the columns (sentence1 and
+// Finds the text columns of a contrastive task (anchor, positive and negative, or pairs as below), or the
+// text columns, the label's column and the kind of task, by the names of the columns (sentence1 and
 // sentence2, review, label, stars, ...), and where these say nothing by their contents (long free text; a few
 // short values that are repeated; numbers with decimals). Lists in JSON are several labels. Reads the file
 // once or several times.

@@ -106,27 +106,37 @@ const std::vector<Key<TaskSection>>& keys_of() {
           "held_out", &S::held_out, from_to_below(0, 1),
           "instead of `validation`, evaluate on about this share of the rows of `train` and do not train on "
           "them; they are chosen by their texts, so that equal texts are on one side"),
-      value("text", &S::text, "names of the one or two text columns"),
+      value("similarity", &S::similarity,
+            "contrastive: tables of two texts and a score, to evaluate on by the correlation of the cosines "
+            "with the scores; their columns are found"),
+      value("text", &S::text,
+            "names of the one or two text columns; contrastive: query and document, with a hard negative as "
+            "the third, or one text, which is its own document with another dropout mask"),
       value("label", &S::label,
             "name of the column with the label or score. Empty for a multi-label task whose `labels` are "
             "columns of 0 "
-            "or 1"),
+            "or 1. A contrastive task needs none, and with one takes the rows that have one of `labels`"),
       value("separator", &S::separator,
             "text between the labels of a field of a multi-label task in TSV or CSV; JSON has lists"),
       value("labels", &S::labels,
             "the classes in the order of their ids; empty: those in the training files, sorted"),
       value("kind", &S::kind,
             "predict a class, a number (`regression`), or any number of labels (`multi_label`); set for a "
-            "GLUE task"),
+            "GLUE task. `contrastive`: vectors in which a query is nearer to its document than to those of "
+            "the other examples of its micro-batch"),
       value(
           "metric", &S::metric,
           "score on the first validation file that selects the best model (default: accuracy; spearman for a "
-          "regression; micro_f1 for several labels, where accuracy is that of all labels together)"),
+          "regression; micro_f1 for several labels, where accuracy is that of all labels together; "
+          "mrr for a contrastive task, or spearman on the first table of `similarity`)"),
       value(
           "class_weights", &S::class_weights, above(0),
           "weigh the loss of the classes: a number for each, in the order of `labels`, or `balanced`: the "
           "examples over the number of classes and the examples of the class. A step's loss is the weighted "
           "mean. Empty: all count alike. Scores are not weighted"),
+      value("temperature", &S::temperature, above(0), "contrastive: cosines are divided by it"),
+      value("symmetric", &S::symmetric,
+            "contrastive: let documents look for their queries too; the loss is the mean of both"),
       value("format", &S::format, "format of the files; `automatic`: by their names"),
       value("header", &S::header,
             "TSV and CSV files begin with a header line; without, columns are named 1, 2, 3, ..."),

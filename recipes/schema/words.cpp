@@ -28,7 +28,8 @@ const Words<HeadKind>& words_of() {
   static const Words<HeadKind> words = {{HeadKind::mlm, "mlm"},
                                         {HeadKind::classification, "classification"},
                                         {HeadKind::regression, "regression"},
-                                        {HeadKind::multi_label, "multi_label"}};
+                                        {HeadKind::multi_label, "multi_label"},
+                                        {HeadKind::contrastive, "contrastive"}};
   return words;
 }
 
@@ -176,7 +177,8 @@ template <>
 const Words<data::TaskKind>& words_of() {
   static const Words<data::TaskKind> words = {{data::TaskKind::classification, "classification"},
                                               {data::TaskKind::regression, "regression"},
-                                              {data::TaskKind::multi_label, "multi_label"}};
+                                              {data::TaskKind::multi_label, "multi_label"},
+                                              {data::TaskKind::contrastive, "contrastive"}};
   return words;
 }
 
@@ -186,7 +188,7 @@ const Words<data::TaskMetric>& words_of() {
     Words<data::TaskMetric> all;
     for (const auto metric : {data::TaskMetric::accuracy, data::TaskMetric::f1, data::TaskMetric::matthews,
                               data::TaskMetric::pearson, data::TaskMetric::spearman,
-                              data::TaskMetric::micro_f1, data::TaskMetric::macro_f1})
+                              data::TaskMetric::micro_f1, data::TaskMetric::macro_f1, data::TaskMetric::mrr})
       all.emplace_back(metric, data::name_of(metric));
     return all;
   }();

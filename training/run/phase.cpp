@@ -13,6 +13,7 @@ void require_masked_language_head(const EncoderConfig& config) {
                     "`comera finetune`",
                     config.head == HeadKind::regression    ? "regression"
                     : config.head == HeadKind::multi_label ? "multi_label"
+                    : config.head == HeadKind::contrastive ? "contrastive"
                                                            : "classification"));
 }
 

@@ -97,7 +97,7 @@ void TrainingRun::refuse_collapsed(const std::string& what) {
   throw_error(fmt::format("{} {}{}; {} and {}", what, setup_.form->disconnected(), kept, advice, then));
 }
 
-// The loss of guessing every piece, class or click alike; 0 for a regression.
+// The loss of guessing every piece, class or click alike; 0 where there is none.
 double TrainingRun::uniform_loss() const {
   const Recipe& recipe = setup_.recipe;
   if (recipe.dlrm) return std::log(2.0);
@@ -109,6 +109,7 @@ double TrainingRun::uniform_loss() const {
     case HeadKind::multi_label:
       return std::log(2.0);  // of each label
     case HeadKind::regression:
+    case HeadKind::contrastive:  // depends on the documents of each micro-batch
       return 0;
   }
   return 0;

@@ -77,8 +77,8 @@ data::LoaderOptions loader_options(const Recipe& recipe, std::int64_t phase, con
   // The number of targets varies more when whole words are masked.
   options.capacity = data::capacity_for(section.tokens_per_micro_batch, section.length, share,
                                         model.config().vocabulary, options.masking.words ? 4 : 1);
-  options.capacity.scores = model.config().scores_per_example();
   if (section.sequences_per_micro_batch > 0) options.capacity.sequences = section.sequences_per_micro_batch;
+  options.capacity.scores = model.config().scores_per_example(options.capacity.sequences);
   options.seed = order_seed(recipe.run.seed, phase);
   options.micro_batches_per_step = section.micro_batches_per_step;
   options.right_modulus = model.token_embedding().right_rows();

@@ -7,6 +7,7 @@
 #include "training/run/phase.h"
 #include "training/tasks/masked_language_task.h"
 #include "training/tasks/sequence_task.h"
+#include "training/vectors/contrastive_task.h"
 
 namespace comera {
 
@@ -27,6 +28,11 @@ std::unique_ptr<EncoderTask> make_encoder_task(const Recipe& recipe, bool finetu
         fmt::format("run.evaluation_batches = {} is for pretraining; fine-tuning scores validation files "
                     "completely: remove it",
                     recipe.run.evaluation_batches));
+  if (recipe.task.kind == data::TaskKind::contrastive) {
+    auto task = std::make_unique<ContrastiveTask>(recipe, tokenizer, config);
+    for (const std::string& line : task->reports()) log(line);
+    return task;
+  }
   std::int64_t length = 0;
   for (const PhaseSection& phase : recipe.phases) length = std::max(length, phase.length);
   auto task = std::make_unique<SequenceTask>(recipe.task, tokenizer, config, length);

@@ -19,6 +19,7 @@
 #include "training/inference/inference_engine.h"
 #include "training/inference/trained_model.h"
 #include "training/tasks/sequence_task.h"
+#include "training/vectors/vector_scores.h"
 
 namespace comera {
 
@@ -40,9 +41,11 @@ const std::vector<data::TaskMetric>& kept_metrics(data::TaskKind kind) {
   using enum data::TaskMetric;
   static const std::vector<data::TaskMetric> of_classes = {accuracy, f1, matthews},
                                              of_scores = {pearson, spearman},
-                                             of_labels = {micro_f1, macro_f1, accuracy};
+                                             of_labels = {micro_f1, macro_f1, accuracy},
+                                             of_vectors = {mrr, spearman, pearson};
   return kind == data::TaskKind::regression    ? of_scores
          : kind == data::TaskKind::multi_label ? of_labels
+         : kind == data::TaskKind::contrastive ? of_vectors
                                                : of_classes;
 }
 
@@ -71,6 +74,8 @@ double& value_in(data::TaskScores& scores, data::TaskMetric metric) {
       return scores.micro_f1;
     case data::TaskMetric::macro_f1:
       return scores.macro_f1;
+    case data::TaskMetric::mrr:
+      return scores.mrr;
   }
   throw Error("a score without a place");
 }
@@ -91,6 +96,7 @@ std::string fingerprint_of_task(const Recipe& recipe) {
   std::vector<std::filesystem::path> files;
   for (const auto* sets : {&task.train, &task.validation})
     for (const data::Task::Set& set : *sets) files.push_back(set.file);
+  files.insert(files.end(), recipe.task.similarity.begin(), recipe.task.similarity.end());
   return fingerprint_of_files(files);
 }
 
@@ -159,8 +165,17 @@ std::vector<data::TaskScores> score_model(const std::filesystem::path& checkpoin
   for (const PhaseSection& phase : recipe.phases) length = std::max(length, phase.length);
   const MicroBatchCapacity capacity =
       data::capacity_for(std::max<std::int64_t>(4096, length), length, 0, config.vocabulary);
-  InferenceEngine engine(loaded.model, InferenceEngine::Output::predictions, loaded.processor);
   std::vector<data::TaskScores> scores;
+  if (task.kind == data::TaskKind::contrastive) {
+    InferenceEngine engine(loaded.model, output_of(config.pooling), loaded.processor);
+    std::vector<VectorSet> sets = read_pairs(task, loaded.tokenizer, length);
+    for (VectorSet& set : read_similarity(recipe.task.similarity, loaded.tokenizer, length))
+      sets.push_back(std::move(set));
+    for (const VectorSet& set : sets)
+      scores.push_back(*score_vectors(engine, set, capacity, config.contrastive.temperature));
+    return scores;
+  }
+  InferenceEngine engine(loaded.model, InferenceEngine::Output::predictions, loaded.processor);
   for (const data::Task::Set& set : task.validation) {
     const auto examples = data::Examples::read(task, {set}, loaded.tokenizer, true, length);
     scores.push_back(*score(engine, task, examples, set.name, capacity, config));

@@ -14,25 +14,11 @@
 #include "recipes/fit_shapes.h"
 #include "recipes/suggest.h"
 #include "storage/folder.h"
+#include "training/vectors/contrastive_task.h"
 
 namespace comera {
 
 namespace {
-
-std::vector<data::Task::Set> sets_of(const std::vector<std::string>& files) {
-  std::vector<data::Task::Set> sets;
-  for (const std::string& file : files) {
-    std::filesystem::path name = std::filesystem::path(file).filename();
-    if (name.extension() == ".gz") name = name.stem();
-    sets.push_back({name.stem().string(), file});
-  }
-  // Scores are distinguished by these names.
-  std::map<std::string, int> times;
-  for (const data::Task::Set& set : sets) ++times[set.name];
-  for (data::Task::Set& set : sets)
-    if (times[set.name] > 1) set.name = set.file.string();
-  return sets;
-}
 
 std::vector<std::string> files_of(const std::vector<data::Task::Set>& sets) {
   std::vector<std::string> files;
@@ -47,8 +33,8 @@ bool has_spaces_around(const std::string& label) {
 }
 
 // Checks the classes that a recipe names, if any.
-void check_labels(const std::vector<std::string>& labels) {
-  if (labels.size() == 1)
+void check_labels(const std::vector<std::string>& labels, data::TaskKind kind) {
+  if (labels.size() == 1 && kind != data::TaskKind::contrastive)
     throw UsageError(fmt::format("task.labels has only '{}'; give at least two classes", labels[0]));
   for (std::size_t i = 0; i < labels.size(); ++i) {
     if (labels[i].empty())
@@ -79,6 +65,7 @@ void check_answers(const data::Task& task, const data::Examples& examples) {
       case data::TaskKind::regression:
         return fmt::format("score {}", examples.score(0));
       case data::TaskKind::multi_label:
+      case data::TaskKind::contrastive:
         break;
     }
     return "labels";
@@ -92,12 +79,14 @@ void check_answers(const data::Task& task, const data::Examples& examples) {
 const char* name_of_kind(data::TaskKind kind) {
   return kind == data::TaskKind::regression       ? "regression"
          : kind == data::TaskKind::classification ? "classification"
+         : kind == data::TaskKind::contrastive    ? "contrastive task"
                                                   : "task with several labels";
 }
 
 data::TaskMetric usual_metric(data::TaskKind kind) {
   return kind == data::TaskKind::regression    ? data::TaskMetric::spearman
          : kind == data::TaskKind::multi_label ? data::TaskMetric::micro_f1
+         : kind == data::TaskKind::contrastive ? data::TaskMetric::mrr
                                                : data::TaskMetric::accuracy;
 }
 
@@ -154,6 +143,21 @@ std::string_view texts_of(const data::Examples& examples, std::int64_t example) 
 
 }  // namespace
 
+std::vector<data::Task::Set> named_sets(const std::vector<std::string>& files) {
+  std::vector<data::Task::Set> sets;
+  for (const std::string& file : files) {
+    std::filesystem::path name = std::filesystem::path(file).filename();
+    if (name.extension() == ".gz") name = name.stem();
+    sets.push_back({name.stem().string(), file});
+  }
+  // Scores are distinguished by these names.
+  std::map<std::string, int> times;
+  for (const data::Task::Set& set : sets) ++times[set.name];
+  for (data::Task::Set& set : sets)
+    if (times[set.name] > 1) set.name = set.file.string();
+  return sets;
+}
+
 data::Task task_of(const TaskSection& section, TaskUse use) {
   const bool trains = use == TaskUse::training;
   data::Task task;
@@ -173,7 +177,7 @@ data::Task task_of(const TaskSection& section, TaskUse use) {
                       section.name, suggestion(section.name, glue)));
     if (trains && section.text.empty()) missing("task.text", "the one or two columns with text");
     const bool columns = section.kind == data::TaskKind::multi_label && !section.labels.empty();
-    if (trains && section.label.empty() && !columns)
+    if (trains && section.label.empty() && !columns && section.kind != data::TaskKind::contrastive)
       missing("task.label", "the column with the label or score");
     if (trains && section.train.empty()) missing("task.train", "the files to train on");
     task.name = section.name;
@@ -188,15 +192,21 @@ data::Task task_of(const TaskSection& section, TaskUse use) {
   if (!section.text.empty()) task.text = section.text;
   if (!section.label.empty()) task.label = section.label;
   if (!section.labels.empty()) task.labels = section.labels;
-  if (!section.train.empty()) task.train = sets_of(section.train);
-  if (!section.validation.empty()) task.validation = sets_of(section.validation);
+  if (!section.train.empty()) task.train = named_sets(section.train);
+  if (!section.validation.empty()) task.validation = named_sets(section.validation);
   hold_out(task, section.held_out);
+  const bool contrastive = task.kind == data::TaskKind::contrastive;
+  if (contrastive && task.validation.empty()) task.metric = data::TaskMetric::spearman;
   if (section.metric) task.metric = *section.metric;
-  if (task.text.size() > 2)
-    throw UsageError(fmt::format("task.text names {} columns; give one or two", task.text.size()));
+  if (task.text.size() > (contrastive ? 3 : 2))
+    throw UsageError(fmt::format("task.text names {} columns; give one{}", task.text.size(),
+                                 contrastive ? ", two or three" : " or two"));
+  if (!contrastive && !section.similarity.empty())
+    throw UsageError(
+        "task.similarity is for task.kind = \"contrastive\"; name tables to evaluate on in task.validation");
   if (task.kind == data::TaskKind::regression && !task.labels.empty())
     throw UsageError("task.labels names classes, but task.kind is \"regression\"; remove one of them");
-  check_labels(section.labels);
+  check_labels(section.labels, task.kind);
   if (!data::fits(task.metric, task.kind))
     throw UsageError(fmt::format("task.metric = \"{}\" does not fit a {}", data::name_of(task.metric),
                                  name_of_kind(task.kind)));
@@ -206,6 +216,7 @@ data::Task task_of(const TaskSection& section, TaskUse use) {
 Recipe resolve_task(const Recipe& recipe) {
   Recipe resolved = recipe;
   data::Task task = task_of(recipe.task);
+  if (task.kind == data::TaskKind::contrastive) return resolve_contrastive(recipe, task);
   if (task.kind != data::TaskKind::regression && task.labels.empty())
     task.labels = data::find_labels(task, task.train);
   TaskSection& section = resolved.task;
@@ -287,6 +298,19 @@ Json metrics_of(const data::TaskScores& scores) {
     set_if_finite(object, "spearman", scores.spearman);
     return object;
   }
+  if (scores.kind == data::TaskKind::contrastive) {
+    if (scores.documents == 0) {
+      object.erase("loss");
+      set_if_finite(object, "pearson", scores.pearson);
+      set_if_finite(object, "spearman", scores.spearman);
+      return object;
+    }
+    object["documents"] = scores.documents;
+    set_if_finite(object, "mrr", scores.mrr);
+    set_if_finite(object, "recall_at_1", scores.recall_at_1);
+    set_if_finite(object, "recall_at_10", scores.recall_at_10);
+    return object;
+  }
   object["accuracy"] = scores.accuracy;
   object["standard_error"] = scores.standard_error;
   if (scores.kind == data::TaskKind::multi_label) {
@@ -325,7 +349,8 @@ SequenceTask::SequenceTask(const TaskSection& section, const data::Tokenizer& to
 }
 
 double SequenceTask::targets(const data::Batch& batch) const {
-  if (weights_.empty()) return static_cast<double>(batch.examples * config_.scores_per_example());
+  if (weights_.empty())
+    return static_cast<double>(batch.examples * config_.scores_per_example(batch.sequences));
   const auto weights = batch.scores.first(static_cast<std::size_t>(batch.examples));
   return std::accumulate(weights.begin(), weights.end(), 0.0);
 }
@@ -386,19 +411,23 @@ const std::vector<data::TaskScores>& sets_of(const Evaluation& evaluation) {
   return evaluation.details_as<std::vector<data::TaskScores>>();
 }
 
-std::string SequenceTask::describe(const Evaluation& evaluation) const {
+std::string describe_sets(const Evaluation& evaluation) {
   std::vector<std::string> lines;
   for (const data::TaskScores& scores : sets_of(evaluation)) lines.push_back(data::describe(scores));
   return fmt::format("{}", fmt::join(lines, "\n  "));
 }
 
-Json SequenceTask::metrics(const Evaluation& evaluation) const {
+Json metrics_of_sets(const Evaluation& evaluation) {
   Json metrics;
   for (const data::TaskScores& scores : sets_of(evaluation))
     metrics["validation"][scores.set] = metrics_of(scores);
   set_if_finite(metrics, "score", evaluation.score);
   return metrics;
 }
+
+std::string SequenceTask::describe(const Evaluation& evaluation) const { return describe_sets(evaluation); }
+
+Json SequenceTask::metrics(const Evaluation& evaluation) const { return metrics_of_sets(evaluation); }
 
 std::vector<std::string> SequenceTask::reports() const {
   std::vector<std::string> lines;

@@ -8,8 +8,14 @@
 
 namespace comera {
 
-// Evaluation::details of a task with examples: the scores of each validation set.
+// Evaluation::details of a task with examples: the scores of each validation set. As readable lines, and for
+// metrics.jsonl.
 const std::vector<data::TaskScores>& sets_of(const Evaluation& evaluation);
+std::string describe_sets(const Evaluation& evaluation);
+Json metrics_of_sets(const Evaluation& evaluation);
+
+// Files as sets, called by the files' names, or by their whole paths where these are equal.
+std::vector<data::Task::Set> named_sets(const std::vector<std::string>& files);
 
 // The task that a recipe's [task] describes: a GLUE task by its name, or files of the user's own. UsageError
 // for what is missing or contradicts itself. Labels that the recipe leaves open are not looked for here.
