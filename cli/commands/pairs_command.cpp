@@ -41,8 +41,9 @@ void make_pairs(PairsOptions options) {
 
 void add_pairs_command(CLI::App& program) {
   auto options = std::make_shared<PairsOptions>();
-  CLI::App* command = program.add_subcommand(
-      "pairs", "Make pairs of functions and documentation, matching or not, for classification");
+  CLI::App* command = program.add_subcommand("pairs",
+                                             "Make pairs of functions and documentation, matching or not, "
+                                             "for classification or contrastive learning");
   add_corpus_options(*command, options->corpus, "--max-bytes");
   add_output_options(*command, options->output, "Write train.jsonl and validation.jsonl to this folder");
   command->get_option("--output")->type_name("DIR");
@@ -58,6 +59,11 @@ void add_pairs_command(CLI::App& program) {
           "documentation")
       ->check(number_between(1, 1000, true))
       ->capture_default_str();
+  command
+      ->add_flag("--matching", options->pairs.matching_only,
+                 "Write only documentation and function that belong together, without a label, for "
+                 "contrastive learning (the recipe vectors)")
+      ->excludes("--copies");
   command->footer(
       "Examples:\n"
       "  comera pairs --input src --output pairs\n"

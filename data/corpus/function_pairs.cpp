@@ -14,26 +14,44 @@ namespace {
 constexpr std::int64_t fewest = 50;
 constexpr std::size_t block_bytes = 1 << 20;  // written at once
 
-void write_examples(const std::filesystem::path& file, const std::vector<DocumentedFunction>& functions,
+// A JSONL file, written in blocks.
+class ExampleFile {
+ public:
+  explicit ExampleFile(const std::filesystem::path& file)
+      : durable_(file), stream_(storage::FileDescriptor::create(durable_.temporary())) {}
+
+  void add(const nlohmann::ordered_json& example) {
+    block_ += example.dump() + '\n';
+    if (block_.size() >= block_bytes) flush();
+  }
+  void close() {
+    flush();
+    durable_.commit();
+  }
+
+ private:
+  void flush() {
+    stream_.write(written_, block_);
+    written_ += static_cast<std::int64_t>(block_.size());
+    block_.clear();
+  }
+
+  storage::DurableFile durable_;
+  storage::FileDescriptor stream_;
+  std::string block_;
+  std::int64_t written_ = 0;
+};
+
+void write_labelled(const std::filesystem::path& path, const std::vector<DocumentedFunction>& functions,
                     std::int64_t copies) {
-  storage::DurableFile durable(file);
-  const storage::FileDescriptor stream = storage::FileDescriptor::create(durable.temporary());
-  std::string block;
-  std::int64_t written = 0;
-  const auto flush = [&] {
-    stream.write(written, block);
-    written += static_cast<std::int64_t>(block.size());
-    block.clear();
-  };
+  ExampleFile file(path);
   const auto count = static_cast<std::int64_t>(functions.size());
   const auto write = [&](const DocumentedFunction& of_documentation, const DocumentedFunction& of_code,
                          const char* label) {
-    const nlohmann::ordered_json example = {{"documentation", of_documentation.documentation},
-                                            {"code", of_code.code},
-                                            {"label", label},
-                                            {"name", of_code.name}};
-    block += example.dump() + '\n';
-    if (block.size() >= block_bytes) flush();
+    file.add({{"documentation", of_documentation.documentation},
+              {"code", of_code.code},
+              {"label", label},
+              {"name", of_code.name}});
   };
   for (std::int64_t copy = 0; copy < copies; ++copy)
     for (std::int64_t i = 0; i < count; ++i) {
@@ -44,8 +62,14 @@ void write_examples(const std::filesystem::path& file, const std::vector<Documen
       const auto other = static_cast<std::int64_t>(bits % static_cast<std::uint64_t>(count - 1));
       write(functions[other < i ? other : other + 1], functions[i], "no");
     }
-  flush();
-  durable.commit();
+  file.close();
+}
+
+void write_matching(const std::filesystem::path& path, const std::vector<DocumentedFunction>& functions) {
+  ExampleFile file(path);
+  for (const DocumentedFunction& function : functions)
+    file.add({{"documentation", function.documentation}, {"code", function.code}, {"name", function.name}});
+  file.close();
 }
 
 }  // namespace
@@ -75,10 +99,19 @@ FunctionPairsCounts build_function_pairs(DocumentSource& source, const FunctionP
                "least 2; change it, or add files",
                train.size() + validation.size(), validation.size(), options.held_out);
   storage::create_directories_durably(options.output);
-  write_examples(options.output / "train.jsonl", train, options.copies);
-  write_examples(options.output / "validation.jsonl", validation, 1);
-  counts.train = 2 * options.copies * static_cast<std::int64_t>(train.size());
-  counts.validation = 2 * static_cast<std::int64_t>(validation.size());
+  const std::filesystem::path to_train = options.output / "train.jsonl",
+                              to_validate = options.output / "validation.jsonl";
+  counts.train = std::ssize(train);
+  counts.validation = std::ssize(validation);
+  if (options.matching_only) {
+    write_matching(to_train, train);
+    write_matching(to_validate, validation);
+    return counts;
+  }
+  write_labelled(to_train, train, options.copies);
+  write_labelled(to_validate, validation, 1);
+  counts.train *= 2 * options.copies;
+  counts.validation *= 2;
   return counts;
 }
 

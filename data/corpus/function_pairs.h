@@ -10,6 +10,7 @@ namespace comera::data {
 struct FunctionPairsOptions {
   std::filesystem::path output;  // folder; created if missing
   double held_out = 0.1;         // share of the functions
+  bool matching_only = false;    // without a label, for contrastive learning; copies are not used
   std::int64_t copies = 1;       // examples with label "yes" per function, and as many with "no"
 };
 
@@ -24,8 +25,9 @@ struct FunctionPairsCounts {
 // OUTPUT/train.jsonl and OUTPUT/validation.jsonl with the members documentation, code, label ("yes", "no")
 // and name. Every function is paired with its own documentation and, equally often, with that of another
 // function of the same split, drawn by a hash. Half of the labels are "yes", and no text alone reveals its
-// label. No function and no documentation is in both splits. Memory: the functions. Error if the corpus has
-// fewer than 50 documented functions.
+// label. With matching_only there are only the former, as members documentation, code and name. No function
+// and no documentation is in both splits. Memory: the functions. Error if the corpus has fewer than 50
+// documented functions.
 FunctionPairsCounts build_function_pairs(DocumentSource& source, const FunctionPairsOptions& options);
 
 }  // namespace comera::data

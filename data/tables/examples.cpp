@@ -37,7 +37,7 @@ std::optional<double> number(std::string_view text) {
   return value;
 }
 
-constexpr const char* unknown_label = "unknown label";
+constexpr const char *unknown_label = "unknown label", *other_label = "other label";
 
 // The number as Python writes it, so that the equal numbers 1, 1.0 and 1e0 are one class; integers are
 // written without a point.
@@ -104,8 +104,11 @@ struct Examples::Refusals {
   std::optional<Answer> skip_unknown(const std::string& label, const TableRow& row) {
     const std::string quoted = fmt::format("'{}'", abbreviated(label));
     if (unknown.size() < 3 && std::ranges::find(unknown, quoted) == unknown.end()) unknown.push_back(quoted);
-    return skip(unknown_label, row);
+    return skip(unlisted, row);
   }
+
+  // A contrastive task chooses rows by their label.
+  const char* unlisted = unknown_label;
 };
 
 std::optional<Examples::Answer> Examples::answer_of(const Task& task, const TableRow& row,
@@ -167,6 +170,7 @@ void Examples::read_file(const Task& task, const Task::Set& set, Encoder& encode
   const std::size_t first_kept = options.columns.size();
   labels_each_ = labelled_ && task.kind == TaskKind::multi_label ? task.labels.size() : 0;
   Refusals refusals;
+  if (task.kind == TaskKind::contrastive) refusals.unlisted = other_label;
   TableCounts& left_out = refusals.left_out;
   TableRow row;
   std::vector<std::int32_t> ids;
@@ -205,7 +209,7 @@ void Examples::read_file(const Task& task, const Task::Set& set, Encoder& encode
   }
   if (set.part != TaskPart::held_out)  // the rows to train on have counted them
     for (const auto& [reason, rows] : reader.counts().skipped) left_out.skipped[reason] = rows;
-  if (auto rows = left_out.skipped.extract(unknown_label)) {
+  if (auto rows = left_out.skipped.extract(refusals.unlisted)) {
     rows.key() += fmt::format(" ({})", fmt::join(refusals.unknown, ", "));
     left_out.skipped.insert(std::move(rows));
   }

@@ -67,6 +67,10 @@ void expect_losses_of_the_cpu(const TestDevice& device) {
   variants.push_back({small_config(false), {.kind = OptimizerKind::galore, .galore = galore}});
   variants.push_back({low_rank_config()});
   variants.push_back({lte_config()});
+  variants.push_back({small_config(true, HeadKind::contrastive)});
+  variants.back().config.pooling = Pooling::mean;
+  variants.push_back({small_config(false, HeadKind::contrastive)});
+  variants.back().config.contrastive = {.temperature = 0.5, .symmetric = true};
   for (auto& [config, optimizer] : variants) {
     const std::vector<double> exact = losses_of(config, {reference_backend(), host_allocator()}, optimizer);
     config.compute = DType::float32;
@@ -145,6 +149,8 @@ std::vector<NarrowCase> narrow_cases(const MachineModel& machine) {
     cases.push_back({"classification", small_config(tensorized, HeadKind::classification)});
     cases.push_back({"regression", small_config(tensorized, HeadKind::regression)});
   }
+  cases.push_back({"contrastive", small_config(true, HeadKind::contrastive)});
+  cases.back().config.contrastive.temperature = 1;
   for (const LookupKind lookup : {LookupKind::naive, LookupKind::unique}) {
     cases.push_back({"lookup", small_config(true)});
     cases.back().config.tensorized.lookup = lookup;

@@ -211,6 +211,24 @@ TEST_F(Processes, FineTuningIsScoredWhole) {
   }
 }
 
+// Negatives are those of a micro-batch, whoever has it.
+TEST_F(Processes, ContrastiveVectorsDoNotDependOnTheirNumber) {
+  std::ofstream table(folder() / "pairs.tsv");
+  table << "anchor\tpositive\n";
+  for (int i = 0; i < 120; ++i) table << "count " << i << "\tvalue of " << i << "\n";
+  table.close();
+  const std::vector<std::string> task = {"task.name=pairs", "task.kind=contrastive",
+                                         "task.text=[\"anchor\", \"positive\"]", "task.held_out=0.2",
+                                         fmt::format("task.train=\"{}\"", (folder() / "pairs.tsv").string())};
+  for (const int processes : {1, 3}) {
+    std::vector<std::string> all = command(fmt::format("of-{}", processes), task);
+    all[1] = "finetune";
+    const ProgramResult result = run_processes(processes, all);
+    ASSERT_EQ(result.code, 0) << result.output;
+  }
+  expect_the_same("of-1", "of-3", 1e-5);
+}
+
 // One clock decides for all.
 TEST_F(Processes, CheckpointsByTheClockAreOfAll) {
   const std::vector<std::string> often = {"run.checkpoint_minutes=1e-9", "run.keep_checkpoints=99",

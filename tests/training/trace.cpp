@@ -1,6 +1,9 @@
 #include "tests/training/trace.h"
 
+#include <algorithm>
+
 #include "data/batching/batch.h"
+#include "data/vectors/contrastive_samples.h"
 #include "model/encoder_micro_batches.h"
 #include "tensorized/linear/lte_linear.h"
 #include "tests/support/harness.h"
@@ -10,12 +13,19 @@ namespace comera::test {
 
 namespace {
 
-constexpr MicroBatchCapacity trace_capacity{
-    .tokens = 48, .sequences = 8, .longest = 16, .masked = 24, .unique_ids = 29};
+MicroBatchCapacity trace_capacity(const EncoderConfig& config) {
+  constexpr std::int64_t sequences = 8;
+  return {.tokens = 48,
+          .sequences = sequences,
+          .longest = 16,
+          .masked = 24,
+          .unique_ids = 29,
+          .scores = config.head == HeadKind::contrastive ? config.scores_per_example(sequences) : 1};
+}
 
 // Batches that depend on nothing but these lines.
-data::Batch trace_batch(std::int64_t right_rows, int step) {
-  data::Batch batch(trace_capacity);
+data::Batch trace_batch(const EncoderConfig& config, std::int64_t right_rows, int step) {
+  data::Batch batch(trace_capacity(config));
   std::uint32_t state = 12345 + 77 * step;
   const auto next = [&state] { return (state = state * 1664525u + 1013904223u) >> 16; };
   for (int length : {16, 5, 1, 11}) {
@@ -29,6 +39,15 @@ data::Batch trace_batch(std::int64_t right_rows, int step) {
     }
     batch.add_sequence(ids.data(), nullptr, length, positions, targets, length % 2);
   }
+  if (config.head == HeadKind::contrastive) {  // two pairs
+    batch.examples = 2;
+    std::ranges::fill(batch.scores, data::no_candidate);
+    const std::int64_t documents = trace_capacity(config).scores;
+    for (std::int32_t e = 0; e < batch.examples; ++e) {
+      batch.labels[static_cast<std::size_t>(e)] = e;
+      std::fill_n(batch.scores.begin() + e * documents, batch.examples, 0.F);
+    }
+  }
   data::finish_batch(batch, right_rows);
   return batch;
 }
@@ -41,18 +60,18 @@ std::vector<double> trace(EncoderConfig config, const Processor& processor, int 
   Model model(config, processor.allocator, true);
   model.parameters().initialize(2);
   StepEngine engine(model, optimizer, processor);
-  engine.set_micro_batches(EncoderMicroBatches(model, trace_capacity));
+  engine.set_micro_batches(EncoderMicroBatches(model, trace_capacity(config)));
   std::vector<double> losses;
   for (int step = 0; step < steps; ++step) {
     engine.clear_results();
     double targets = 0;
     for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
-      const data::Batch batch = trace_batch(model.token_embedding().right_rows(), 2 * step + micro_batch);
+      const data::Batch batch = trace_batch(config, model.token_embedding().right_rows(), 2 * step + micro_batch);
       engine.load(batch.block());
       engine.micro({.seed = 9,
                     .step = static_cast<std::uint32_t>(step),
                     .micro_batch = static_cast<std::uint32_t>(micro_batch)});
-      targets += batch.masked;
+      targets += config.head == HeadKind::contrastive ? batch.examples : batch.masked;
     }
     const StepRates rates({.cores = 2e-2, .gates = 1e-2, .other = 1e-2});
     engine.apply(step, targets, rates, 1.0);
@@ -76,9 +95,9 @@ std::map<std::string, std::vector<double>> gradients(EncoderConfig config, const
       for (double& value : values) value *= 0.2;
       write_tensor(store.value(id), values, processor.allocator);
     }
-  engine.set_micro_batches(EncoderMicroBatches(model, trace_capacity));
+  engine.set_micro_batches(EncoderMicroBatches(model, trace_capacity(config)));
   engine.clear_results();
-  engine.load(trace_batch(model.token_embedding().right_rows(), 1).block());
+  engine.load(trace_batch(config, model.token_embedding().right_rows(), 1).block());
   if (announced)
     model.on_gradients_ready([&](const std::vector<ParameterRange>& ranges) { announced(store, ranges); });
   engine.micro({.seed = 9, .step = 0, .micro_batch = 0});

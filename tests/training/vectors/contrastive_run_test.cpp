@@ -1,0 +1,153 @@
+// Contrastive fine-tuning as a whole: what it learns, keeps, resumes and refuses.
+#include <gmock/gmock.h>
+
+#include "tests/training/finetune_fixture.h"
+#include "training/tasks/sequence_task.h"
+
+namespace comera::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class Contrastive : public Finetune {
+ protected:
+  Contrastive() {
+    write_pairs("train.tsv", 200, 1);
+    write_pairs("dev.tsv", 40, 7);
+    std::ofstream scored(folder() / "scored.tsv");
+    scored << "sentence1\tsentence2\tscore\n";
+    const std::vector<std::string> words = {"count", "total", "value", "index"};
+    for (std::size_t i = 0; i < 16; ++i)
+      scored << fmt::format("{0} of {2}\t{1} is {2}\t{3:.1f}\n", words[i / 4], words[i % 4], i % 3,
+                            i / 4 == i % 4 ? 4.5 : 0.5);
+  }
+
+  // A question and its answer share a word; the rest says nothing.
+  void write_pairs(const std::string& name, unsigned rows, unsigned seed) const {
+    const std::vector<std::string> words = {"count", "total", "value", "index",
+                                            "data",  "list",  "name",  "text"};
+    std::ofstream stream(folder() / name);
+    stream << "anchor\tpositive\tkind\n";
+    for (unsigned i = 0; i < rows; ++i) {
+      seed = seed * 1664525u + 1013904223u;
+      stream << fmt::format("{} of {}\treturn {} {}\tyes\n", words[(seed >> 10) % 8], (seed >> 14) % 10,
+                            words[(seed >> 10) % 8], (seed >> 20) % 50);
+    }
+  }
+
+  std::vector<std::string> pairs(const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> all = {"task.kind=contrastive",
+                                    "task.text=[\"anchor\", \"positive\"]",
+                                    "task.label=''",
+                                    "model.pooling=mean",
+                                    "run.evaluation_interval=0",
+                                    "phase.0.steps=60",
+                                    "phase.0.learning_rate=6e-3",
+                                    "phase.1.steps=30",
+                                    "phase.1.learning_rate=2e-3"};
+    all.insert(all.end(), more.begin(), more.end());
+    return task(all);
+  }
+};
+
+TEST_F(Contrastive, LearnsWhatBelongsTogether) {
+  for (const char* symmetric : {"false", "true"}) {
+    const TrainingOutcome outcome = finetune(recipe(
+        symmetric, pairs({fmt::format("task.symmetric={}", symmetric),
+                          fmt::format("task.similarity=\"{}\"", (folder() / "scored.tsv").string())})));
+    ASSERT_TRUE(outcome.evaluation);
+    const auto& sets = sets_of(*outcome.evaluation);
+    ASSERT_EQ(sets.size(), 2u);
+    // Of eight words, of which several documents have each.
+    EXPECT_GT(sets[0].mrr, 0.3);
+    EXPECT_GT(sets[0].recall_at_10, 0.8);
+    EXPECT_EQ(outcome.evaluation->score, sets[0].mrr);
+    EXPECT_GT(sets[1].spearman, 0.2);  // at most 0.77, since scores are tied
+    EXPECT_TRUE(std::filesystem::exists(outcome.best));
+    EXPECT_EQ(load_recipe(folder() / symmetric / "recipe.toml").model.head, HeadKind::contrastive);
+  }
+}
+
+TEST_F(Contrastive, ResumesToTheBitWithMicroBatchesAndRanks) {
+  const std::vector<std::string> settings = pairs(
+      {"phase.0.steps=8", "phase.1.steps=8", "phase.0.micro_batches_per_step=2", "run.evaluation_interval=5",
+       "phase.1.objective=compress", "phase.1.learning_rate={cores=3e-3, gates=5e-2, other=2e-3}",
+       "phase.1.adaptation.threshold=0.15", "phase.1.adaptation.target_ratio=0.8",
+       "phase.1.adaptation.compact_interval=3"});
+  const TrainingOutcome whole = finetune(recipe("whole", settings));
+  for (const std::int64_t stop : {3, 10}) finetune(recipe("parts", settings), stop);
+  const TrainingOutcome parts = finetune(recipe("parts", settings));
+  ASSERT_EQ(parts.step, 16);
+  expect_equal_checkpoints(whole.checkpoint, parts.checkpoint);
+}
+
+// One text, whose two sequences differ by their dropout masks alone.
+TEST_F(Contrastive, OneTextIsEvaluatedByScores) {
+  const auto one = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"task.text=anchor", "phase.0.steps=3", "phase.1.steps=2"};
+    all.insert(all.end(), more.begin(), more.end());
+    return recipe("one", pairs(all));
+  };
+  EXPECT_THAT([&] { finetune(one({})); },
+              testing::ThrowsMessage<UsageError>(HasSubstr("a text finds itself")));
+  const TrainingOutcome outcome = finetune(
+      one({"task.validation=[]", fmt::format("task.similarity=\"{}\"", (folder() / "scored.tsv").string())}));
+  ASSERT_TRUE(outcome.evaluation);
+  EXPECT_EQ(outcome.evaluation->score, sets_of(*outcome.evaluation)[0].spearman);
+}
+
+TEST_F(Contrastive, RefusesWhatContradictsItself) {
+  const auto expect_refusal = [&](const std::vector<std::string>& more, const std::string& part) {
+    EXPECT_THAT([&] { finetune(recipe("refused", pairs(more))); },
+                testing::ThrowsMessage<UsageError>(HasSubstr(part)));
+  };
+  expect_refusal({"task.label=kind"}, "name the labels to learn from");
+  expect_refusal({"task.labels=[\"yes\"]"}, "name that column");
+  expect_refusal({"task.metric=spearman"}, "needs a table of scored pairs");
+  expect_refusal({"task.metric=accuracy"}, "does not fit a contrastive task");
+  expect_refusal({"phase.0.sequences_per_micro_batch=3"}, "each other's negatives");
+  expect_refusal({"task.kind=classification", "task.label=kind", "task.similarity=\"x.tsv\""},
+                 "task.similarity is for");
+}
+
+// The program by itself: a table without a recipe of one's own, its vectors, its scores.
+TEST_F(Contrastive, TheProgramTunesScoresAndEmbeds) {
+  TrainingRun pretraining(recipe("pre", {"phase.0.warmup_steps=0", "phase.0.steps=2", "phase.1.steps=2"}),
+                          {.output = silent()});
+  pretraining.run();
+  const auto at = [&](const char* name) { return (folder() / name).string(); };
+  const ProgramResult tuned =
+      run_program({"finetune", "vectors", "--from", at("pre"), "--input", at("train.tsv"), "--label", "kind",
+                   "--set", "task.labels=[\"yes\"]", "--output", at("run"), "--set", "phase.0.epochs=1",
+                   "--set", "phase.0.tokens_per_micro_batch=512", "--set", "phase.0.length=32"});
+  ASSERT_EQ(tuned.code, 0) << tuned.output;
+  EXPECT_THAT(tuned.output, AllOf(HasSubstr("texts            anchor, positive, which belong together"),
+                                  HasSubstr("held out by their texts"), HasSubstr("best             mrr")));
+  const ProgramResult scored =
+      run_program({"eval", at("run"), "--json", "--pairs", at("dev.tsv"), "--similarity", at("scored.tsv")});
+  ASSERT_EQ(scored.code, 0) << scored.output;
+  const auto json = nlohmann::json::parse(scored.output.substr(scored.output.find('{')));
+  EXPECT_EQ(json["dev"]["examples"], 40);
+  EXPECT_TRUE(json["scored"].contains("spearman")) << json;
+  // The same of an encoder that was not tuned for vectors.
+  const ProgramResult before =
+      run_program({"eval", at("pre"), "--pairs", at("dev.tsv"), "--similarity", at("scored.tsv")});
+  ASSERT_EQ(before.code, 0) << before.output;
+  EXPECT_THAT(before.output, AllOf(HasSubstr("dev: MRR"), HasSubstr("scored: Spearman")));
+  const ProgramResult vectors = run_program({"embed", at("run"), "--input", at("dev.tsv"), "--text", "anchor",
+                                             "--normalize", "--output", at("v.jsonl")});
+  ASSERT_EQ(vectors.code, 0) << vectors.output;
+  std::ifstream lines(folder() / "v.jsonl");
+  std::string line;
+  std::getline(lines, line);
+  const auto first = nlohmann::json::parse(line);
+  double squares = 0;
+  for (const double value : first["vector"]) squares += value * value;
+  EXPECT_NEAR(squares, 1, 1e-5);
+  expect(run_program({"predict", at("run"), "--input", at("dev.tsv"), "--output", at("p.tsv")}), 2,
+         {"use `comera embed`"});
+}
+
+}  // namespace
+}  // namespace comera::test
