@@ -45,6 +45,7 @@ void add_commands(CLI::App& program) {
   add_eval_command(program);
   add_predict_command(program);
   add_embed_command(program);
+  add_search_command(program);
   add_fill_command(program);
   add_glue_command(program);
   add_export_command(program);

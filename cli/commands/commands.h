@@ -18,6 +18,7 @@ void add_resume_command(CLI::App& program);
 void add_eval_command(CLI::App& program);
 void add_predict_command(CLI::App& program);
 void add_embed_command(CLI::App& program);
+void add_search_command(CLI::App& program);
 void add_fill_command(CLI::App& program);
 void add_glue_command(CLI::App& program);
 void add_export_command(CLI::App& program);

@@ -11,15 +11,22 @@
 #include "cli/options/inference_options.h"
 #include "cli/options/output_options.h"
 #include "cli/precision_note.h"
+#include "data/corpus/corpus.h"
 #include "data/corpus/documents/standard_input.h"
 #include "data/tables/table_reader.h"
+#include "data/vectors/passages.h"
 #include "data/vectors/similarity.h"
+#include "data/vectors/text_samples.h"
+#include "data/vectors/vector_file.h"
 #include "kernels/backends/backends.h"
 #include "kernels/core/console.h"
+#include "kernels/core/grouped.h"
 #include "storage/durable_file.h"
-#include "storage/hdf5.h"
+#include "storage/folder.h"
+#include "storage/seal.h"
 #include "training/inference/inference_engine.h"
 #include "training/logging/json.h"
+#include "training/logging/progress.h"
 #include "training/vectors/vector_scores.h"
 
 namespace comera::cli {
@@ -35,28 +42,31 @@ struct EmbedOptions {
   bool normalize = false;
 };
 
-void write_hdf5(const std::filesystem::path& path, const std::vector<float>& vectors, std::int64_t width,
-                const data::Examples& examples, const EmbedOptions& options) {
-  storage::DurableFile durable(path);
-  std::vector<std::int64_t> lines(examples.count());
-  for (std::int64_t i = 0; i < examples.count(); ++i) lines[i] = examples.line(i);
-  storage::hdf5::File file = storage::hdf5::File::create(durable.temporary());
-  file.write<float>("vectors", vectors, {examples.count(), width});
-  file.write<std::int64_t>("lines", lines);
-  file.set_attribute("/", "format", std::string("comera-vectors"));
-  file.set_attribute("/", "pooling", options.pooling);
-  file.set_attribute("/", "normalized", std::int64_t{options.normalize ? 1 : 0});
-  file.set_attribute("/", "model", options.inference.model.string());
-  file.close();
-  durable.commit();
+// Texts to encode, and where each comes from.
+struct Texts {
+  std::unique_ptr<data::SampleSource> samples;
+  std::vector<data::VectorPlace> places;
+};
+
+data::VectorSource source_of(const EmbedOptions& options, const LoadedModel& loaded, std::int64_t length) {
+  const storage::FileDescriptor file = storage::FileDescriptor::open_to_read(loaded.trained.checkpoint);
+  return {.model = options.inference.model.string(),
+          .checkpoint = storage::from_root(loaded.trained.checkpoint).lexically_normal().string(),
+          .bytes = file.size(),
+          .crc32 = storage::checksum(file, 0, file.size()),
+          .pooling = options.pooling,
+          .normalized = options.normalize,
+          .length = length};
 }
 
 void write_jsonl(const std::filesystem::path& path, const std::vector<float>& vectors, std::int64_t width,
-                 const data::Examples& examples) {
+                 const std::vector<data::VectorPlace>& places, bool of_folder) {
   std::string text;
-  for (std::int64_t i = 0; i < examples.count(); ++i) {
-    const auto row = vectors.begin() + i * width;
-    const Json line = {{"line", examples.line(i)}, {"vector", std::vector<double>(row, row + width)}};
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const auto row = vectors.begin() + static_cast<std::int64_t>(i) * width;
+    Json line = {{"line", places[i].line}};
+    if (of_folder) line["path"] = places[i].path;
+    line["vector"] = std::vector<double>(row, row + width);
     text += json_text(line) + "\n";
   }
   storage::write_file_durably(path, text);
@@ -68,11 +78,7 @@ Pooling pooling_of(const EmbedOptions& options, const EncoderConfig& config) {
   return options.pooling == "mean" ? Pooling::mean : Pooling::first;
 }
 
-void embed(EmbedOptions options) {
-  const OutputFormat format = output_format(options.output.path, {OutputFormat::hdf5, OutputFormat::jsonl});
-  options.output.check(options.input);
-  LoadedModel loaded = options.inference.load();
-  log_info("{}", inference_precision_note(loaded.recipe));
+data::Task task_of_table(const EmbedOptions& options, const LoadedModel& loaded) {
   data::Task task;
   task.format = loaded.recipe.task.format;
   task.header = loaded.recipe.task.header;
@@ -90,36 +96,105 @@ void embed(EmbedOptions options) {
         fmt::format("{}: encodes each text of a pair separately, so a pair has no vector; give one column, "
                     "for example --text {}",
                     options.inference.model.string(), task.text.front()));
-  const MicroBatchCapacity capacity = inference_capacity(options.inference, loaded);
-  const std::int64_t types = loaded.model.config().types;
-  const auto examples = [&] {
-    try {
-      return data::Examples::read(task, {{"input", options.input}}, loaded.tokenizer, false,
-                                  capacity.longest);
-    } catch (const data::UnsuitableTable& error) {
-      if (!options.text.empty()) throw;
-      throw Error(fmt::format("{}; name the column of the texts with --text COLUMN", error.what()));
+  return task;
+}
+
+// The texts themselves, and what names a row.
+data::KeptColumns columns_of_places(const data::Task& task) {
+  data::KeptColumns keep{.names = {task.text.back()}, .required = false};
+  for (const char* name : {"id", "ID", "Id", "idx", "guid", "index", "name", "title", "path", "url"})
+    if (std::ranges::find(task.text, name) == task.text.end()) keep.names.emplace_back(name);
+  return keep;
+}
+
+Texts texts_of_table(const EmbedOptions& options, const LoadedModel& loaded, std::int64_t length,
+                     data::Examples& examples) {
+  const data::Task task = task_of_table(options, loaded);
+  try {
+    examples = data::Examples::read(task, {{"input", options.input}}, loaded.tokenizer, false, length,
+                                    columns_of_places(task));
+  } catch (const data::UnsuitableTable& error) {
+    if (!options.text.empty()) throw;
+    throw Error(fmt::format("{}; name the column of the texts with --text COLUMN", error.what()));
+  }
+  auto samples = std::make_unique<data::ExampleSamples>(examples, length, loaded.model.config().types);
+  report_examples(options.input.string(), *samples, examples, length);
+  Texts texts;
+  for (std::int64_t i = 0; i < examples.count(); ++i) {
+    data::VectorPlace& place = texts.places.emplace_back();
+    place.path = options.input.string();
+    place.line = examples.line(i);
+    for (std::size_t column = 0; column < examples.kept_columns().size(); ++column) {
+      const std::string& text = examples.kept(i)[column].text;
+      if (examples.kept_columns()[column] == task.text.back())
+        place.text = data::first_line_of(text);
+      else if (place.id.empty())
+        place.id = data::first_line_of(text);
     }
-  }();
-  auto samples = std::make_unique<data::ExampleSamples>(examples, capacity.longest, types);
-  report_examples(options.input.string(), *samples, examples, capacity.longest);
+  }
+  texts.samples = std::move(samples);
+  return texts;
+}
+
+// Code and prose, in passages that the model can read as a whole.
+Texts texts_of_folder(const EmbedOptions& options, const LoadedModel& loaded, std::int64_t length) {
+  constexpr std::int64_t bytes_per_token = 4;
+  if (!options.text.empty())
+    throw UsageError(
+        fmt::format("--text names columns of a table, but {} is a folder; omit it", options.input.string()));
+  auto samples = std::make_unique<data::TextSamples>(loaded.tokenizer, length);
+  data::FileCorpus corpus({.inputs = {options.input}, .document = data::DocumentUnit::file});
+  Texts texts;
+  for (data::Document document; corpus.next(document);)
+    for (const data::Passage& passage :
+         data::passages_of(document.text, static_cast<std::size_t>(length * bytes_per_token))) {
+      samples->add(passage.text);
+      texts.places.push_back({.path = document.name,
+                              .line = passage.line,
+                              .id = {},
+                              .text = std::string(data::first_line_of(passage.text))});
+    }
+  if (texts.places.empty()) throw Error(data::nothing_was_kept(corpus.counts()));
+  log_info("{}: {} passages of {} files, {} cut to {} tokens\n", options.input.string(),
+           grouped(samples->count()), grouped(corpus.counts().documents), grouped(samples->truncated()),
+           length);
+  texts.samples = std::move(samples);
+  return texts;
+}
+
+void embed(EmbedOptions options) {
+  const OutputFormat format = output_format(options.output.path, {OutputFormat::hdf5, OutputFormat::jsonl});
+  options.output.check(options.input);
+  LoadedModel loaded = options.inference.load();
+  log_info("{}", inference_precision_note(loaded.recipe));
+  const MicroBatchCapacity capacity = inference_capacity(options.inference, loaded);
+  std::error_code code;
+  const bool of_folder = std::filesystem::is_directory(options.input, code);
+  data::Examples examples;
+  Texts texts = of_folder ? texts_of_folder(options, loaded, capacity.longest)
+                          : texts_of_table(options, loaded, capacity.longest, examples);
   const Pooling pooling = pooling_of(options, loaded.model.config());
   options.pooling = pooling == Pooling::mean ? "mean" : "first";
-  const auto output = output_of(pooling);
-  InferenceEngine engine(loaded.model, output, loaded.processor);
+  InferenceEngine engine(loaded.model, output_of(pooling), loaded.processor);
   const std::int64_t width = engine.width();
-  std::vector<float> vectors(examples.count() * width);
-  engine.run(std::move(samples), capacity, [&](std::int64_t sample, std::span<const double> values) {
-    require_finite(values, options.inference.model, options.input, examples.line(sample));
+  std::vector<float> vectors(texts.places.size() * static_cast<std::size_t>(width));
+  ProgressBar progress("embed");
+  std::int64_t done = 0;
+  engine.run(std::move(texts.samples), capacity, [&](std::int64_t sample, std::span<const double> values) {
+    const data::VectorPlace& place = texts.places[static_cast<std::size_t>(sample)];
+    require_finite(values, options.inference.model, place.path, place.line);
     std::ranges::transform(values, vectors.begin() + sample * width,
                            [](double value) { return static_cast<float>(value); });
+    ++done;
+    progress.update(done, fmt::format("{} of {} vectors", grouped(done), grouped(std::ssize(texts.places))));
   });
   if (options.normalize) data::scale_to_unit_length(vectors, width);
   if (format == OutputFormat::hdf5)
-    write_hdf5(options.output.path, vectors, width, examples, options);
+    data::write_vector_file(options.output.path, vectors, width, texts.places,
+                            source_of(options, loaded, capacity.longest));
   else
-    write_jsonl(options.output.path, vectors, width, examples);
-  print_out("wrote {} vectors of width {} to {}\n", examples.count(), width, options.output.path.string());
+    write_jsonl(options.output.path, vectors, width, texts.places, of_folder);
+  print_out("wrote {} vectors of width {} to {}\n", texts.places.size(), width, options.output.path.string());
 }
 
 }  // namespace
@@ -132,9 +207,9 @@ void add_embed_command(CLI::App& program) {
   command
       ->add_option("--input", options->input,
                    "Read a TSV, CSV or JSONL file with text columns, or a text file with one text per line; "
-                   "plain, .gz or .zst")
+                   "plain, .gz or .zst. Of a folder, read its code and prose in passages, such as functions")
       ->required()
-      ->type_name("FILE");
+      ->type_name("PATH");
   command
       ->add_option("--text", options->text,
                    "Text columns, one or two (default: those of the model's task). Give one if the model "
@@ -153,8 +228,9 @@ void add_embed_command(CLI::App& program) {
       "Examples:\n"
       "  comera embed runs/first --input functions.jsonl.gz --text code \\\n"
       "    --output functions.h5\n"
-      "The file holds `vectors` (rows x hidden) and `lines`, the input line of each row. All vectors are "
-      "kept in memory until the end.");
+      "  comera embed runs/vectors --input ~/src/project --output project.h5\n"
+      "The file holds `vectors` (rows x hidden), and the file, line, id and first line of text of each row; "
+      "`comera search` reads it. All vectors are kept in memory until the end.");
   command->callback([options] {
     options->input = data::or_standard_input(options->input);
     embed(*options);

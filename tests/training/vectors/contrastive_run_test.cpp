@@ -145,6 +145,37 @@ TEST_F(Contrastive, TheProgramTunesScoresAndEmbeds) {
   double squares = 0;
   for (const double value : first["vector"]) squares += value * value;
   EXPECT_NEAR(squares, 1, 1e-5);
+  // A folder's passages are found by what they say, in the order of their cosines.
+  std::filesystem::create_directory(folder() / "code");
+  std::ofstream(folder() / "code/a.py") << "def total(values):\n    return sum(values)\n";
+  std::ofstream(folder() / "code/b.py") << "def name(index):\n    return list[index]\n";
+  const ProgramResult indexed =
+      run_program({"embed", at("run"), "--input", at("code"), "--output", at("code.h5")});
+  ASSERT_EQ(indexed.code, 0) << indexed.output;
+  EXPECT_THAT(indexed.output, HasSubstr("2 passages of 2 files"));
+  const ProgramResult found =
+      run_program({"search", at("code.h5"), "def total(values):\n    return sum(values)", "--json"});
+  ASSERT_EQ(found.code, 0) << found.output;
+  const auto best = nlohmann::json::parse(found.output.substr(0, found.output.find('\n')));
+  EXPECT_THAT(best["path"].get<std::string>(), testing::EndsWith("code/a.py"));
+  EXPECT_NEAR(best["score"].get<double>(), 1, 1e-3);
+  EXPECT_EQ(best["line"], 1);
+  EXPECT_EQ(best["text"], "def total(values):");
+  // Of a table, by its lines.
+  ASSERT_EQ(run_program({"embed", at("run"), "--input", at("dev.tsv"), "--text", "positive", "--normalize",
+                         "--output", at("dev.h5")})
+                .code,
+            0);
+  const ProgramResult rows = run_program({"search", at("dev.h5"), "count of 3", "total", "--top", "2"});
+  ASSERT_EQ(rows.code, 0) << rows.output;
+  EXPECT_THAT(rows.output, AllOf(HasSubstr("dev.tsv:"), HasSubstr("return "), HasSubstr("\ntotal\n")));
+  expect(run_program({"search", at("dev.h5"), " "}), 2, {"nothing to search for"});
+  expect(run_program({"search", at("dev.h5"), "x", "--model", at("pre")}), 2, {"is another model"});
+  expect(run_program({"search", at("train.tsv"), "x"}), 1, {"train.tsv"});
+  std::filesystem::rename(folder() / "run", folder() / "moved");
+  expect(run_program({"search", at("dev.h5"), "x"}), 2, {"no longer there", "--model"});
+  EXPECT_EQ(run_program({"search", at("dev.h5"), "x", "--model", at("moved")}).code, 0);
+  std::filesystem::rename(folder() / "moved", folder() / "run");
   expect(run_program({"predict", at("run"), "--input", at("dev.tsv"), "--output", at("p.tsv")}), 2,
          {"use `comera embed`"});
 }
