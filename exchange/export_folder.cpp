@@ -39,6 +39,17 @@ bool can_be_replaced(const std::filesystem::path& folder) {
          (own.st_dev == above.st_dev && access(parent.c_str(), W_OK) == 0);
 }
 
+// With those of folders in it.
+void sync_files(const std::filesystem::path& folder) {
+  std::error_code code;
+  for (const std::filesystem::path& entry : storage::entries_of(folder))
+    if (std::filesystem::is_directory(entry, code))
+      sync_files(entry);
+    else
+      storage::sync_file(entry);
+  storage::sync_directory(folder);
+}
+
 std::filesystem::path with_suffix(std::filesystem::path path, const char* suffix) { return path += suffix; }
 
 }  // namespace
@@ -77,14 +88,14 @@ ExportFolder::ExportFolder(const std::filesystem::path& folder, bool overwrite)
   for (const std::filesystem::path& entry : storage::entries_of(staging_))
     COMERA_CHECK(is_of_export(entry), "{}: is in the way and is not an export; move it", staging_.string());
   for (const std::filesystem::path& entry : storage::entries_of(staging_))
-    std::filesystem::remove(entry, code);
+    std::filesystem::remove_all(entry, code);
 }
 
 ExportFolder::~ExportFolder() {
   std::error_code ignored;
   if (!lock_) return;
   for (const std::filesystem::path& entry : storage::entries_of(staging_, ignored))
-    if (is_of_export(entry)) std::filesystem::remove(entry, ignored);
+    if (is_of_export(entry)) std::filesystem::remove_all(entry, ignored);
   std::filesystem::remove(staging_, ignored);
 }
 
@@ -92,8 +103,7 @@ void ExportFolder::commit() {
   std::error_code code;
   if (const auto before = std::filesystem::status(folder_, code); std::filesystem::is_directory(before))
     std::filesystem::permissions(staging_, before.permissions(), code);
-  for (const std::filesystem::path& file : storage::entries_of(staging_)) storage::sync_file(file);
-  storage::sync_directory(staging_);
+  sync_files(staging_);
   if (in_place_) return commit_in_place();
   if (std::filesystem::is_directory(folder_, code)) lock_of_old_.emplace(folder_, "exporting");
   storage::swap_folders(staging_, folder_);
@@ -111,10 +121,11 @@ void ExportFolder::commit_in_place() const {
   std::filesystem::remove(folder_ / "config.json", code);
   storage::sync_directory(folder_);
   const auto put = [&](const std::string& file) {
-    if (storage::exists(staging_ / file))
-      storage::rename_durably(staging_ / file, folder_ / file);
-    else
-      std::filesystem::remove(folder_ / file, code);
+    const bool is_new = storage::exists(staging_ / file);
+    // A folder is no replacement for another.
+    if (!is_new || std::filesystem::is_directory(folder_ / file, code))
+      std::filesystem::remove_all(folder_ / file, code);
+    if (is_new) storage::rename_durably(staging_ / file, folder_ / file);
   };
   for (const std::string& file : files)
     if (file != "config.json") put(file);

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "data/tokenizers/tokenizer_json.h"
 #include "exchange/export_folder.h"
 #include "exchange/model_card.h"
 #include "exchange/probe.h"
 #include "exchange/transformers/modeling_file.h"
+#include "exchange/transformers/sentence_modules.h"
 #include "exchange/transformers/transformers_folder.h"
 #include "kernels/backends/processors.h"
 #include "model/densify.h"
@@ -41,11 +43,41 @@ void write_onnx(const std::filesystem::path& folder, const Model& model, OnnxOpt
 
 }  // namespace
 
+namespace {
+
+// The encoder of a model with another head.
+std::unique_ptr<Model> without_head(const Model& model, const Processor& processor) {
+  EncoderConfig config = model.config();
+  config.head = HeadKind::contrastive;
+  config.pooling = Pooling::mean;
+  for (const char* layer : {"head.transform", "head.pooler"}) config.tensorized.ranks.erase(layer);
+  if (config.tensorized.head && config.tensorized.head->output_size() != config.head_outputs())
+    config.tensorized.head.reset();  // it was the shape before a narrower decoder
+  auto encoder = std::make_unique<Model>(config, processor.allocator, false);
+  const ParameterStore &from = model.parameters(), &to = encoder->parameters();
+  for (ParameterId id = 0; id < to.size(); ++id) {
+    const auto same = from.find(to.info(id).name);
+    COMERA_CHECK(same, "the model has no {}", to.info(id).name);
+    write_tensor(to.value(id), read_tensor(from.value(*same), from.allocator()), to.allocator());
+  }
+  return encoder;
+}
+
+std::int64_t longest_of(const Recipe& recipe) {
+  std::int64_t length = 0;
+  for (const PhaseSection& phase : recipe.phases) length = std::max(length, phase.length);
+  return length;
+}
+
+}  // namespace
+
 std::vector<std::string> exported_files() {
   std::vector<std::string> files = {"config.json",        "model.safetensors", "README.md",
                                     "modeling_comera.py", onnx_file,           int8_file};
   const std::vector<std::string> of_tokenizer = data::tokenizer_files();
   files.insert(files.end(), of_tokenizer.begin(), of_tokenizer.end());
+  const std::vector<std::string> of_sentences = sentence_files();
+  files.insert(files.end(), of_sentences.begin(), of_sentences.end());
   return files;
 }
 
@@ -88,7 +120,11 @@ Exported export_weights(const Model& model, const Processor& processor, const da
     storage::write_file_durably(folder / "modeling_comera.py", modeling_file());
 
   const Processor cpu = cpu_processor();
-  const TransformersConfig read = read_config(folder);
+  TransformersConfig read = read_config(folder);
+  if (config.head == HeadKind::contrastive) {  // of which the files of an encoder say nothing
+    read.model.head = config.head;
+    read.model.pooling = config.pooling;
+  }
   const Model again(read.model, cpu.allocator, false);
   const std::vector<std::string> fresh = read_weights(SafetensorsReader(folder), read, again).fresh;
   COMERA_CHECK(fresh.empty(), "{}: the written files have no {}", folder.string(), fmt::join(fresh, ", "));
@@ -97,6 +133,7 @@ Exported export_weights(const Model& model, const Processor& processor, const da
                     .parameters = again.parameters().count(),
                     .dense = dense_parameters(config),
                     .largest_logit = largest_logit,
+                    .sentence_vectors = config.head == HeadKind::contrastive,
                     .has_pooler = keeps_pooler};
   exported.difference = largest_difference(before, answers(again, cpu, special, samples));
   COMERA_CHECK(exported.difference <= most_relative_difference * std::max(exported.largest_logit, 1.0),
@@ -110,10 +147,19 @@ Exported export_model(const LoadedModel& loaded, const std::filesystem::path& ru
                       const std::filesystem::path& folder, const ExportOptions& options) {
   ExportFolder target(folder, options.overwrite);
   const std::vector<CarriedParameter> carried = carried_parameters(*loaded.trained.reader);
-  Exported exported = export_weights(loaded.model, loaded.processor, loaded.tokenizer.special(),
+  std::unique_ptr<Model> encoder;
+  if (options.sentence_vectors && loaded.model.config().head != HeadKind::contrastive)
+    encoder = without_head(loaded.model, loaded.processor);
+  const Model& model = encoder ? *encoder : loaded.model;
+  const EncoderConfig& config = model.config();
+  Exported exported = export_weights(model, loaded.processor, loaded.tokenizer.special(),
                                      loaded.recipe.task.labels, target.staging(), options, carried);
   exported.loses_pooler = !carried.empty() && !exported.has_pooler;
-  const EncoderConfig& config = loaded.model.config();
+  if (exported.sentence_vectors)
+    write_sentence_modules(target.staging(), {.pooling = config.pooling,
+                                              .width = config.hidden,
+                                              .length = longest_of(loaded.recipe),
+                                              .leaves_out_pooler = has_pooler(exported.form)});
   exported.tokenizer_note =
       data::write_tokenizer_folder(loaded.tokenizer, target.staging(), config.types,
                                    config.positions == Positions::learned ? config.max_positions : 0);

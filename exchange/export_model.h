@@ -13,7 +13,10 @@ namespace comera::exchange {
 
 struct ExportOptions {
   bool tensor_trains = false;  // the cores themselves instead of the matrices they represent
-  bool overwrite = false;      // replaces an export in the folder
+  // For sentence-transformers: the encoder without its head, and the modules around it. Contrastive models
+  // are always written so.
+  bool sentence_vectors = false;
+  bool overwrite = false;  // replaces an export in the folder
   bool onnx = false;           // also model.onnx
   OnnxOptions of_onnx = {};    // with 8 bits: also model_quantized.onnx
 };
@@ -23,9 +26,12 @@ struct Exported {
   std::string reason = {};      // why the form is `comera`; else empty
   std::int64_t parameters = 0;  // parameters in the files
   std::int64_t dense = 0;       // of the same model with every layer dense
-  double difference = 0;     // largest difference between the logits of the model and of the files read back,
-  double largest_logit = 0;  // next to the largest logit
-  bool has_pooler = false;   // that of an imported model, which the model itself does not use
+  // The largest difference between the logits of the model and of the files read back, next to the largest
+  // logit; of an encoder for sentence vectors, those of its vectors.
+  double difference = 0;
+  double largest_logit = 0;
+  bool sentence_vectors = false;
+  bool has_pooler = false;          // that of an imported model, which the model itself does not use
   bool loses_pooler = false;        // it has one, for which the form has no place
   std::string tokenizer_note = {};  // why there is no tokenizer.json; else empty
 };

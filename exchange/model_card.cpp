@@ -58,6 +58,13 @@ std::string data_text(const Recipe& recipe) {
 std::string usage(const LoadedModel& loaded, const Exported& exported) {
   const EncoderConfig& config = loaded.model.config();
   const bool mlm = config.head == HeadKind::mlm;
+  if (exported.sentence_vectors)
+    return fmt::format(
+        "```python\nfrom sentence_transformers import SentenceTransformer\n\n"
+        "model = SentenceTransformer(\"THIS_FOLDER\"{})\n"
+        "vectors = model.encode([\"A text.\", \"Another.\"])\n"
+        "print(model.similarity(vectors, vectors))\n```\n",
+        exported.form == Form::comera ? ", trust_remote_code=True" : "");
   const bool two_sequences = !mlm && config.pairs == PairEncoding::separate;
   const char* kind = mlm ? "AutoModelForMaskedLM" : "AutoModelForSequenceClassification";
   const char* trusted = exported.form == Form::comera ? ", trust_remote_code=True" : "";
@@ -80,7 +87,7 @@ std::string usage(const LoadedModel& loaded, const Exported& exported) {
 // transformers divides losses by the tokens of a step if forward() takes keyword arguments; these classes
 // take them, but do not divide.
 std::string accumulation(const Exported& exported) {
-  if (exported.form == Form::comera) return "";
+  if (exported.form == Form::comera || exported.sentence_vectors) return "";
   return fmt::format(
       "\n## Training it further\ntransformers' `Trainer` with `gradient_accumulation_steps=N` makes losses "
       "and "
@@ -96,10 +103,13 @@ std::string model_card(const LoadedModel& loaded, const std::filesystem::path& r
   const EncoderConfig& config = loaded.model.config();
   const bool mlm = config.head == HeadKind::mlm;
   const RunState state = RunState::load(*loaded.trained.reader);
-  std::string text =
-      fmt::format("---\nlibrary_name: transformers\npipeline_tag: {}\ntags:\n{}\n- tensor-train\n---\n# {}\n",
-                  mlm ? "fill-mask" : "text-classification", model_card_tag,
-                  run.empty() ? loaded.trained.checkpoint.stem().string() : storage::last_part(run));
+  std::string text = fmt::format(
+      "---\nlibrary_name: {}\npipeline_tag: {}\ntags:\n{}\n- tensor-train\n---\n# {}\n",
+      exported.sentence_vectors ? "sentence-transformers" : "transformers",
+      exported.sentence_vectors ? "sentence-similarity"
+      : mlm                     ? "fill-mask"
+                                : "text-classification",
+      model_card_tag, run.empty() ? loaded.trained.checkpoint.stem().string() : storage::last_part(run));
   text += fmt::format(
       "An encoder of comera, which trains tensor-compressed weights (CoMERA: Yang et al., NeurIPS 2024): "
       "{}, a vocabulary of {}.\n\n",

@@ -57,7 +57,10 @@ std::vector<std::vector<double>> answers(const Model& model, const Processor& pr
   constexpr std::int64_t micro_batch = 1024;
   std::int64_t longest = 0;
   for (const data::Sample& sample : samples) longest = std::max(longest, std::ssize(sample.ids));
-  InferenceEngine engine(model, InferenceEngine::Output::predictions, processor);
+  InferenceEngine engine(model,
+                         model.config().head == HeadKind::contrastive ? InferenceEngine::Output::mean
+                                                                      : InferenceEngine::Output::predictions,
+                         processor);
   engine.run(std::make_unique<GivenSamples>(samples, model.config().vocabulary, special),
              data::capacity_for(std::max(micro_batch, longest), longest, 0, model.config().vocabulary),
              [&](std::int64_t sample, std::span<const double> values) {
@@ -68,7 +71,8 @@ std::vector<std::vector<double>> answers(const Model& model, const Processor& pr
 
 std::vector<data::Sample> probes(const EncoderConfig& config, const data::SpecialIds& special) {
   constexpr std::int64_t sequences = 4, longest = 48, shorter = 7;
-  const bool separate = config.head != HeadKind::mlm && config.pairs == PairEncoding::separate;
+  const bool separate = config.head != HeadKind::mlm && config.head != HeadKind::contrastive &&
+                        config.pairs == PairEncoding::separate;
   const std::int64_t most = std::min(config.max_positions, longest);
   std::vector<data::Sample> samples(sequences);
   for (std::int64_t s = 0; s < sequences; ++s) {

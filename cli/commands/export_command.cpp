@@ -38,8 +38,10 @@ void export_model(const ExportCommandOptions& options) {
   else
     print_out("{}: a model of type {}, which transformers loads directly\n", options.folder.string(),
               exchange::name_of(exported.form));
-  print_out("{} parameters; read back, its logits match to {:.2g} (the largest logit is {:.3g})\n",
-            grouped(exported.parameters), exported.difference, exported.largest_logit);
+  if (exported.sentence_vectors) print_out("sentence-transformers loads it as a model for vectors\n");
+  print_out("{0} parameters; read back, its {1}s match to {2:.2g} (the largest {1} is {3:.3g})\n",
+            grouped(exported.parameters), exported.sentence_vectors ? "number" : "logit", exported.difference,
+            exported.largest_logit);
   if (options.exported.onnx)
     print_out("{} for ONNX Runtime{}\n", (options.folder / "model.onnx").string(),
               options.exported.of_onnx.int8 ? ", and model_quantized.onnx in 8 bits" : "");
@@ -67,6 +69,10 @@ void add_export_command(CLI::App& program) {
   command->add_flag(
       "--tensor-trains", options->exported.tensor_trains,
       "Write the cores, many times smaller than dense weights, with a modelling file that runs them");
+  command->add_flag(
+      "--sentence-vectors", options->exported.sentence_vectors,
+      "Write the encoder without its head, for sentence-transformers: the mean over a text's "
+      "tokens, scaled to length 1 (contrastive models are always written so, with their pooling)");
   command
       ->add_option("--tokenizer", options->tokenizer,
                    "Use the model's tokenizer from this file instead of the one in the checkpoint")

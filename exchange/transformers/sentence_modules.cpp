@@ -3,10 +3,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "exchange/json_object.h"
 #include "exchange/transformers/config_members.h"
+#include "storage/durable_file.h"
 
 namespace comera::exchange {
 
@@ -89,6 +91,9 @@ std::vector<std::string> sentence_notes(const std::filesystem::path& folder,
     const auto type = module.get<std::string>("type", ""), path = module.get<std::string>("path", "");
     if (type.ends_with("Pooling"))
       add_pooling(folder / path / "config.json", notes);
+    else if (type.ends_with("Normalize"))
+      notes.push_back(
+          fmt::format("its vectors have the length 1 ({}): use embed --normalize", file.string()));
     else if (!type.ends_with("Transformer"))
       others.push_back(type.substr(type.rfind('.') + 1));
   }
@@ -96,6 +101,50 @@ std::vector<std::string> sentence_notes(const std::filesystem::path& folder,
     notes.push_back(
         fmt::format("embed skips what follows the pooling: {} ({})", fmt::join(others, ", "), file.string()));
   return notes;
+}
+
+namespace {
+
+constexpr const char *pooling_folder = "1_Pooling", *normalize_folder = "2_Normalize";
+
+}  // namespace
+
+std::vector<std::string> sentence_files() {
+  return {"modules.json", "sentence_bert_config.json", "config_sentence_transformers.json", pooling_folder,
+          normalize_folder};
+}
+
+void write_sentence_modules(const std::filesystem::path& folder, const SentenceModules& modules) {
+  using Json = nlohmann::ordered_json;
+  const auto write = [&](const std::filesystem::path& file, const Json& json) {
+    storage::create_directories_durably((folder / file).parent_path());
+    storage::write_file_durably(folder / file, json.dump(2) + "\n");
+  };
+  Json list = Json::array();
+  const auto add = [&](const char* path, const char* type) {
+    const std::size_t number = list.size();
+    list.push_back({{"idx", number},
+                    {"name", std::to_string(number)},
+                    {"path", path},
+                    {"type", fmt::format("sentence_transformers.models.{}", type)}});
+  };
+  add("", "Transformer");
+  add(pooling_folder, "Pooling");
+  add(normalize_folder, "Normalize");
+  write("modules.json", list);
+  Json encoder = {{"max_seq_length", modules.length}, {"do_lower_case", false}};
+  if (modules.leaves_out_pooler) encoder["model_args"] = {{"add_pooling_layer", false}};
+  write("sentence_bert_config.json", encoder);
+  write("config_sentence_transformers.json",
+        {{"prompts", Json::object()}, {"default_prompt_name", nullptr}, {"similarity_fn_name", "cosine"}});
+  const bool mean = modules.pooling == Pooling::mean;
+  write(std::filesystem::path(pooling_folder) / "config.json",
+        {{"word_embedding_dimension", modules.width},
+         {"pooling_mode_cls_token", !mean},
+         {"pooling_mode_mean_tokens", mean},
+         {"pooling_mode_max_tokens", false},
+         {"pooling_mode_mean_sqrt_len_tokens", false}});
+  write(std::filesystem::path(normalize_folder) / "config.json", Json::object());
 }
 
 }  // namespace comera::exchange

@@ -117,24 +117,25 @@ Activation read_activation(const ConfigMembers& members, Form form) {
 
 std::string config_json(const TransformersConfig& config, const data::SpecialIds& special) {
   const EncoderConfig& model = config.model;
-  const bool mlm = model.head == HeadKind::mlm;
-  Json json = {
-      {"model_type", name_of(config.form)},
-      {"architectures", {class_prefix(config.form) + (mlm ? "ForMaskedLM" : "ForSequenceClassification")}},
-      {"vocab_size", model.vocabulary},
-      {"hidden_size", model.hidden},
-      {"num_hidden_layers", model.layers},
-      {"num_attention_heads", model.heads},
-      {"intermediate_size", model.ffn},
-      {"hidden_act", hidden_act(model.activation)},
-      {"max_position_embeddings", model.max_positions},
-      {"type_vocab_size", model.types},
-      {"layer_norm_eps", model.norm_eps},
-      {"hidden_dropout_prob", model.dropout},
-      {"attention_probs_dropout_prob", model.attention_dropout},
-      {"initializer_range", model.embedding_std},
-      {"pad_token_id", special.pad},
-      {"dtype", "float32"}};
+  const char* const head = model.head == HeadKind::mlm           ? "ForMaskedLM"
+                           : model.head == HeadKind::contrastive ? "Model"
+                                                                 : "ForSequenceClassification";
+  Json json = {{"model_type", name_of(config.form)},
+               {"architectures", {class_prefix(config.form) + head}},
+               {"vocab_size", model.vocabulary},
+               {"hidden_size", model.hidden},
+               {"num_hidden_layers", model.layers},
+               {"num_attention_heads", model.heads},
+               {"intermediate_size", model.ffn},
+               {"hidden_act", hidden_act(model.activation)},
+               {"max_position_embeddings", model.max_positions},
+               {"type_vocab_size", model.types},
+               {"layer_norm_eps", model.norm_eps},
+               {"hidden_dropout_prob", model.dropout},
+               {"attention_probs_dropout_prob", model.attention_dropout},
+               {"initializer_range", model.embedding_std},
+               {"pad_token_id", special.pad},
+               {"dtype", "float32"}};
   if (config.form == Form::roformer || config.form == Form::electra || model.has_narrow_tables())
     json["embedding_size"] = model.table_width();
   if (config.form == Form::roformer) {
@@ -142,7 +143,7 @@ std::string config_json(const TransformersConfig& config, const data::SpecialIds
     json["rotary_theta"] = model.rotary_theta;
   }
   if (config.form == Form::comera) add_comera_keys(json, model);
-  if (mlm) return json.dump(2) + "\n";
+  if (model.head == HeadKind::mlm || model.head == HeadKind::contrastive) return json.dump(2) + "\n";
   json["problem_type"] = model.head == HeadKind::regression    ? "regression"
                          : model.head == HeadKind::multi_label ? "multi_label_classification"
                                                                : "single_label_classification";

@@ -18,7 +18,8 @@ std::string base_prefix(Form form) {
 }
 
 FormChoice form_of(const EncoderConfig& config) {
-  const bool post = config.norm == NormPlacement::post, mlm = config.head == HeadKind::mlm;
+  const bool post = config.norm == NormPlacement::post, vectors = config.head == HeadKind::contrastive,
+             mlm = config.head == HeadKind::mlm || vectors;  // neither has a head of sequences
   if (config.positions == Positions::relative) return {Form::comera, "its positions are relative"};
   if (!mlm && config.pooling == Pooling::mean)
     return {Form::comera, "its head takes the mean over a sequence's tokens"};
