@@ -50,6 +50,47 @@ TEST_F(ExchangeCommands, GoRound) {
   EXPECT_THAT(read_text(folder() / "small/modeling_comera.py"), HasSubstr("class ComeraForMaskedLM"));
 }
 
+// For sentence-transformers: the encoder alone, its modules, and nothing of them in other exports.
+TEST_F(ExchangeCommands, SentenceVectorsGoRound) {
+  const ProgramResult exported =
+      run_program({"export", in("run"), "--to", in("vectors"), "--sentence-vectors"});
+  ASSERT_EQ(exported.code, 0) << exported.output;
+  EXPECT_THAT(exported.output, HasSubstr("sentence-transformers loads it"));
+  const auto json = [&](const char* file) {
+    return nlohmann::json::parse(read_text(folder() / "vectors" / file));
+  };
+  EXPECT_EQ(json("config.json")["architectures"][0], "BertModel");
+  ASSERT_EQ(json("modules.json").size(), 3u);
+  EXPECT_EQ(json("modules.json")[1]["path"], "1_Pooling");
+  EXPECT_EQ(json("sentence_bert_config.json")["max_seq_length"], 32);
+  EXPECT_EQ(json("sentence_bert_config.json")["model_args"]["add_pooling_layer"], false);
+  EXPECT_EQ(json("1_Pooling/config.json")["pooling_mode_mean_tokens"], true);
+  EXPECT_THAT(read_text(folder() / "vectors/README.md"), HasSubstr("pipeline_tag: sentence-similarity"));
+  EXPECT_THAT(read_text(folder() / "vectors/model.safetensors"), testing::Not(HasSubstr("cls.predictions")));
+  // The vectors are those of the run.
+  const ProgramResult imported = run_program({"import", in("vectors"), "--output", in("back.h5")});
+  ASSERT_EQ(imported.code, 0) << imported.output;
+  EXPECT_THAT(imported.output, HasSubstr("use embed --normalize"));
+  std::ofstream(in("t.txt")) << "def total(values):\n";
+  std::vector<std::vector<double>> vectors;
+  for (const char* model : {"run", "back.h5"}) {
+    const ProgramResult embedded =
+        run_program({"embed", in(model), "--input", in("t.txt"), "--normalize", "--overwrite", "--output",
+                     in("v.jsonl"), "--set", "precision.compute=fp32"});
+    ASSERT_EQ(embedded.code, 0) << embedded.output;
+    vectors.push_back(nlohmann::json::parse(read_text(folder() / "v.jsonl"))["vector"]);
+  }
+  ASSERT_EQ(vectors[0].size(), vectors[1].size());
+  for (std::size_t i = 0; i < vectors[0].size(); ++i) EXPECT_NEAR(vectors[0][i], vectors[1][i], 1e-5);
+  ASSERT_EQ(
+      run_program({"export", in("run"), "--to", in("vectors"), "--sentence-vectors", "--overwrite"}).code, 0);
+  EXPECT_TRUE(fs::exists(in("vectors/2_Normalize")));
+  ASSERT_EQ(run_program({"export", in("run"), "--to", in("vectors"), "--overwrite"}).code, 0);
+  EXPECT_FALSE(fs::exists(in("vectors/modules.json")));
+  EXPECT_FALSE(fs::exists(in("vectors/1_Pooling")));
+  EXPECT_FALSE(fs::exists(in("vectors.partial")));
+}
+
 // What was there before stays until the new export is whole, and files that are not an export's stay for
 // good.
 TEST_F(ExchangeCommands, AnExportThatFailsLeavesWhatWasThere) {

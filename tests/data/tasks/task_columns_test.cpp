@@ -165,6 +165,26 @@ TEST_F(TaskColumnsTest, OfTextAloneAreFoundTheSameWay) {
   EXPECT_THAT(text_of("text\ttitle\nx\ty\n", {"title"}), ElementsAre("text"));
 }
 
+// Texts that belong together need no label.
+TEST_F(TaskColumnsTest, OfContrastiveTasksAreTexts) {
+  const TaskColumns contrastive{.kind = TaskKind::contrastive};
+  const auto texts = [&](const std::string& header, const std::string& row) {
+    return find("t.tsv", header + "\n" + row + "\n", contrastive).text;
+  };
+  EXPECT_THAT(texts("negative\tanchor\tid\tpositive", "n\ta\t1\tp"),
+              ElementsAre("anchor", "positive", "negative"));
+  EXPECT_THAT(texts("query\tpos", "q\tp"), ElementsAre("query", "pos"));
+  EXPECT_THAT(texts("code\tdocumentation\tname\tlabel", "c\td\tn\tyes"),
+              ElementsAre("documentation", "code"));
+  EXPECT_THAT(texts("sentence1\tsentence2\tscore", "a\tb\t1"), ElementsAre("sentence1", "sentence2"));
+  EXPECT_THAT(texts("text", "t"), ElementsAre("text"));
+  const TaskColumns found =
+      find("t.tsv", "anchor\tpositive\tlabel\nx\ty\tz\n", {.label = "label", .kind = TaskKind::contrastive});
+  EXPECT_EQ(found.rows, 1);
+  EXPECT_TRUE(found.unused.empty());
+  EXPECT_THAT(refusal("t.tsv", "first\tsecond\nx\ty\n", contrastive), HasSubstr("give --text COLUMN"));
+}
+
 TEST_F(TaskColumnsTest, ThatAreGivenMustBeThere) {
   EXPECT_EQ(find("t.tsv", "a\tb\tc\nx\ty\tz\n", {.text = {"c"}, .label = "a"}).label, "a");
   EXPECT_THAT(refusal("t.tsv", "a\tb\nx\ty\n", {.text = {"c"}, .label = "a"}),
