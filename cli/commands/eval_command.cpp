@@ -236,7 +236,7 @@ void add_eval_command(CLI::App& program) {
       "Examples:\n"
       "  comera eval runs/first\n"
       "  comera eval runs/mnli --input glue/MNLI/dev_mismatched.tsv\n"
-      "  comera eval runs/vectors --pairs held_out.jsonl --similarity glue/STS-B/dev.tsv\n"
+      "  comera eval runs/vectors --pairs held.jsonl --similarity glue/STS-B/dev.tsv\n"
       "Without --batches each file is scored completely; skipped rows are reported on stderr.");
   command->callback([options] { evaluate(*options); });
 }

@@ -172,6 +172,10 @@ double TaskScores::value(TaskMetric metric) const {
       return macro_f1;
     case TaskMetric::mrr:
       return mrr;
+    case TaskMetric::recall_at_1:
+      return recall_at_1;
+    case TaskMetric::recall_at_10:
+      return recall_at_10;
   }
   return 0;
 }

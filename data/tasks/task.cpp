@@ -86,6 +86,8 @@ bool fits(TaskMetric metric, TaskKind kind) {
     case TaskMetric::spearman:
       return kind == TaskKind::regression || kind == TaskKind::contrastive;
     case TaskMetric::mrr:
+    case TaskMetric::recall_at_1:
+    case TaskMetric::recall_at_10:
       return kind == TaskKind::contrastive;
     case TaskMetric::micro_f1:
     case TaskMetric::macro_f1:
@@ -125,6 +127,10 @@ std::string_view name_of(TaskMetric metric) {
       return "macro_f1";
     case TaskMetric::mrr:
       return "mrr";
+    case TaskMetric::recall_at_1:
+      return "recall_at_1";
+    case TaskMetric::recall_at_10:
+      return "recall_at_10";
   }
   return "";
 }

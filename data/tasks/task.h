@@ -17,7 +17,18 @@ enum class TaskKind : std::uint8_t {
 };
 
 // The score that measures a model's quality; larger is better.
-enum class TaskMetric : std::uint8_t { accuracy, f1, matthews, pearson, spearman, micro_f1, macro_f1, mrr };
+enum class TaskMetric : std::uint8_t {
+  accuracy,
+  f1,
+  matthews,
+  pearson,
+  spearman,
+  micro_f1,
+  macro_f1,
+  mrr,
+  recall_at_1,
+  recall_at_10
+};
 std::string_view name_of(TaskMetric metric);
 // Whether it measures a task of this kind.
 bool fits(TaskMetric metric, TaskKind kind);

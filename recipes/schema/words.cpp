@@ -188,7 +188,8 @@ const Words<data::TaskMetric>& words_of() {
     Words<data::TaskMetric> all;
     for (const auto metric : {data::TaskMetric::accuracy, data::TaskMetric::f1, data::TaskMetric::matthews,
                               data::TaskMetric::pearson, data::TaskMetric::spearman,
-                              data::TaskMetric::micro_f1, data::TaskMetric::macro_f1, data::TaskMetric::mrr})
+                              data::TaskMetric::micro_f1, data::TaskMetric::macro_f1, data::TaskMetric::mrr,
+                              data::TaskMetric::recall_at_1, data::TaskMetric::recall_at_10})
       all.emplace_back(metric, data::name_of(metric));
     return all;
   }();

@@ -37,16 +37,23 @@ bool is_of_place(const std::string& key) {
   return false;
 }
 
-const std::vector<data::TaskMetric>& kept_metrics(data::TaskKind kind) {
+const std::vector<data::TaskMetric>& kept_metrics(const data::TaskScores& scores) {
   using enum data::TaskMetric;
   static const std::vector<data::TaskMetric> of_classes = {accuracy, f1, matthews},
                                              of_scores = {pearson, spearman},
                                              of_labels = {micro_f1, macro_f1, accuracy},
-                                             of_vectors = {mrr, spearman, pearson};
-  return kind == data::TaskKind::regression    ? of_scores
-         : kind == data::TaskKind::multi_label ? of_labels
-         : kind == data::TaskKind::contrastive ? of_vectors
-                                               : of_classes;
+                                             of_retrieval = {mrr, recall_at_1, recall_at_10};
+  switch (scores.kind) {
+    case data::TaskKind::regression:
+      return of_scores;
+    case data::TaskKind::multi_label:
+      return of_labels;
+    case data::TaskKind::contrastive:
+      return scores.documents > 0 ? of_retrieval : of_scores;
+    case data::TaskKind::classification:
+      break;
+  }
+  return of_classes;
 }
 
 std::vector<double> values_of(const std::vector<SeedResult>& results, std::size_t set,
@@ -76,6 +83,10 @@ double& value_in(data::TaskScores& scores, data::TaskMetric metric) {
       return scores.macro_f1;
     case data::TaskMetric::mrr:
       return scores.mrr;
+    case data::TaskMetric::recall_at_1:
+      return scores.recall_at_1;
+    case data::TaskMetric::recall_at_10:
+      return scores.recall_at_10;
   }
   throw Error("a score without a place");
 }
@@ -197,7 +208,8 @@ void write_seed_result(const std::filesystem::path& run, const SeedResult& resul
   Json sets = Json::array();
   for (const data::TaskScores& scores : result.sets) {
     Json entry = {{"set", scores.set}, {"examples", scores.examples}};
-    for (const data::TaskMetric metric : kept_metrics(scores.kind))
+    if (scores.documents > 0) entry["documents"] = scores.documents;
+    for (const data::TaskMetric metric : kept_metrics(scores))
       entry[std::string(data::name_of(metric))] = scores.value(metric);
     sets.push_back(entry);
   }
@@ -223,7 +235,8 @@ std::optional<SeedResult> read_seed_result(const std::filesystem::path& run) {
       scores.kind = result.recipe.task.kind;
       scores.set = entry.at("set").get<std::string>();
       scores.examples = entry.at("examples").get<std::int64_t>();
-      for (const data::TaskMetric metric : kept_metrics(scores.kind))
+      scores.documents = entry.value("documents", std::int64_t{0});
+      for (const data::TaskMetric metric : kept_metrics(scores))
         value_in(scores, metric) = entry.at(std::string(data::name_of(metric))).get<double>();
     }
   } catch (const nlohmann::json::exception&) {
@@ -237,7 +250,7 @@ std::string seed_table(const std::vector<SeedResult>& results) {
   std::string text;
   for (std::size_t set = 0; set < results.at(0).sets.size(); ++set) {
     const data::TaskScores& first = results[0].sets[set];
-    const std::vector<data::TaskMetric>& metrics = kept_metrics(first.kind);
+    const std::vector<data::TaskMetric>& metrics = kept_metrics(first);
     std::vector<std::string> titles = {fmt::format("{}, seed", first.set)}, means = {"mean ± deviation"};
     for (const data::TaskMetric metric : metrics)
       titles.push_back(fmt::format("{}, %", data::name_of(metric)));
@@ -264,7 +277,7 @@ std::string seed_table(const std::vector<SeedResult>& results) {
 Json seed_json(const std::vector<SeedResult>& results) {
   Json json = {{"scores", Json::array()}, {"seeds", Json::array()}};
   for (std::size_t set = 0; set < results.at(0).sets.size(); ++set)
-    for (const data::TaskMetric metric : kept_metrics(results[0].sets[set].kind)) {
+    for (const data::TaskMetric metric : kept_metrics(results[0].sets[set])) {
       const std::vector<double> values = values_of(results, set, metric);
       const MeanAndDeviation value = mean_and_deviation(values);
       json["scores"].push_back({{"set", results[0].sets[set].set},

@@ -111,6 +111,23 @@ TEST_F(Contrastive, RefusesWhatContradictsItself) {
                  "task.similarity is for");
 }
 
+TEST_F(Contrastive, SeedsAreScoredByWhatTheyFind) {
+  const auto command = [&] {
+    return run_program(arguments(
+        "finetune", {"--seeds", "2", "--output", (folder() / "seeds").string()},
+        pairs({"phase.0.steps=3", "phase.1.steps=3", "phase.1.warmup_steps=0", "phase.0.warmup_steps=0",
+               fmt::format("task.similarity=\"{}\"", (folder() / "scored.tsv").string())})));
+  };
+  const ProgramResult result = command();
+  ASSERT_EQ(result.code, 0) << result.output;
+  EXPECT_THAT(result.output, AllOf(HasSubstr("dev, seed"), HasSubstr("recall_at_10, %"),
+                                   HasSubstr("scored, seed"), HasSubstr("spearman, %")));
+  // Read back instead of trained again.
+  const ProgramResult again = command();
+  EXPECT_EQ(again.output.substr(again.output.find("dev, seed")),
+            result.output.substr(result.output.find("dev, seed")));
+}
+
 // The program by itself: a table without a recipe of one's own, its vectors, its scores.
 TEST_F(Contrastive, TheProgramTunesScoresAndEmbeds) {
   TrainingRun pretraining(recipe("pre", {"phase.0.warmup_steps=0", "phase.0.steps=2", "phase.1.steps=2"}),
