@@ -39,6 +39,15 @@ void check_metric(const TaskSection& section, bool has_pairs) {
                                            : "pairs in task.validation, or task.held_out"));
 }
 
+// Of one text both sequences are equal but for their dropout masks.
+void require_dropout(const Recipe& recipe) {
+  if (recipe.task.text.size() == 1 && recipe.model.dropout == 0 && recipe.model.attention_dropout == 0)
+    throw UsageError(
+        fmt::format("task.text has one column, '{}', so each text has to find itself under another dropout "
+                    "mask, but model.dropout is 0; set it: --set model.dropout=0.1",
+                    recipe.task.text.front()));
+}
+
 // Without others in its micro-batch an example has no negatives.
 void require_negatives(const Recipe& recipe, const EncoderConfig& config) {
   for (std::size_t i = 0; i < recipe.phases.size(); ++i) {
@@ -66,6 +75,7 @@ Recipe resolve_contrastive(const Recipe& recipe, const data::Task& task) {
   section.metric = task.metric;
   section.text = task.text;
   check_metric(section, !task.validation.empty());
+  require_dropout(resolved);
   resolved.model.pairs = PairEncoding::separate;
   for (const char* layer : {"head.transform", "head.pooler"}) resolved.tensorized.ranks.erase(layer);
   resolved.model.head = HeadKind::contrastive;

@@ -488,21 +488,6 @@ TEST(FunctionPairs, AreBalancedAndSplitByFunction) {
   for (const auto& [split, other] : {std::pair("train", "validation"), std::pair("validation", "train")})
     for (const std::string& text : texts[split])
       for (const std::string& foreign : documentation[other]) EXPECT_THAT(text, Not(HasSubstr(foreign)));
-  // Only what belongs together, for contrastive learning.
-  FileCorpus once(options);
-  const FunctionPairsCounts matching =
-      build_function_pairs(once, {.output = folder / "m", .held_out = 0.2, .matching_only = true});
-  EXPECT_EQ(matching.train + matching.validation, 300);
-  TableReader reader(folder / "m/train.jsonl", {.columns = {"documentation", "code", "name"}});
-  TableRow row;
-  std::int64_t rows = 0;
-  for (; reader.next(row); ++rows) {
-    EXPECT_THAT(*row.fields[1], HasSubstr("def " + *row.fields[2] + "("));
-    const auto under = row.fields[2]->find('_');
-    EXPECT_EQ(*row.fields[0], fmt::format("Gives the number {} and {}.", row.fields[2]->substr(1, under - 1),
-                                          row.fields[2]->substr(under + 1)));
-  }
-  EXPECT_EQ(rows, matching.train);
   FileCorpus again(options);
   EXPECT_THROW(build_function_pairs(again, {.output = folder / "o", .held_out = 0}), Error);
 }

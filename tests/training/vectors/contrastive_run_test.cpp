@@ -106,6 +106,8 @@ TEST_F(Contrastive, RefusesWhatContradictsItself) {
   expect_refusal({"task.labels=[\"yes\"]"}, "name that column");
   expect_refusal({"task.metric=spearman"}, "needs a table of scored pairs");
   expect_refusal({"task.metric=accuracy"}, "does not fit a contrastive task");
+  expect_refusal({"task.text=anchor", "task.validation=[]", "model.dropout=0", "model.attention_dropout=0"},
+                 "set it: --set model.dropout=0.1");
   expect_refusal({"phase.0.sequences_per_micro_batch=3"}, "each other's negatives");
   expect_refusal({"task.kind=classification", "task.label=kind", "task.similarity=\"x.tsv\""},
                  "task.similarity is for");
