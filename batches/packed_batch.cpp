@@ -32,8 +32,9 @@ void PackedBatch::lay_out(std::int32_t* base, Device device) {
                                   {&unique_order, tokens},
                                   {&unique_offsets, unique + 1},
                                   {&right_order, unique},
+                                  {&slots, capacity.slots},
                                   {&counts, std::int64_t{6}},
-                                  {&capacities, std::int64_t{6}}}) {
+                                  {&capacities, std::int64_t{7}}}) {
     *tensor = Tensor(base, {elements}, DType::int32, device);
     base += aligned(elements);
   }
@@ -73,11 +74,11 @@ LookupIds PackedBatch::tokens() const {
 void PackedBatch::check(std::span<const std::byte> block) const {
   MicroBatchCapacity of;
   if (block.size() == block_bytes()) {
-    std::array<std::int32_t, 6> filled{};
+    std::array<std::int32_t, 7> filled{};
     const auto* base = static_cast<const std::byte*>(this->block());
     std::memcpy(filled.data(), block.data() + (static_cast<const std::byte*>(capacities.raw()) - base),
                 sizeof filled);
-    of = {filled[0], filled[1], filled[2], filled[3], filled[4], filled[5]};
+    of = {filled[0], filled[1], filled[2], filled[3], filled[4], filled[5], filled[6]};
   }
   COMERA_CHECK(
       of == capacity,

@@ -16,6 +16,7 @@ struct MicroBatchCapacity {
   std::int64_t masked = 0;      // P; 0 without masked positions
   std::int64_t unique_ids = 0;  // U
   std::int64_t scores = 1;      // L: of an example
+  std::int64_t slots = 0;       // T for a head that compares the tokens of a sequence, else 0
   friend bool operator==(const MicroBatchCapacity&, const MicroBatchCapacity&) = default;
 };
 
@@ -45,8 +46,9 @@ class PackedBatch {
   Tensor unique_order;  // (T) token rows sorted by id
   Tensor unique_offsets;  // (U + 1) into unique_order
   Tensor right_order;     // (U) indices into unique_ids, sorted by (id % right rows of the TTM, id)
+  Tensor slots;           // (T or 0) p S + s of token p of sequence s: its row in a table (longest, S)
   Tensor counts;          // (6)
-  Tensor capacities;      // (6) T, S, longest, P, U, L: the capacity that the block was filled for
+  Tensor capacities;      // (7) T, S, longest, P, U, L, slots: the capacity that the block was filled for
   Tensor token_rows;      // (max of T, S and P) 0, 1, 2, ...
 
   // The batch's block: from token_ids to token_rows.

@@ -141,8 +141,14 @@ void print_next(const Recipe& recipe) {
 void print_next_of_task(const Recipe& recipe) {
   const std::filesystem::path output = recipe.run.output;
   print_out("\n{}\n", styled(stdout, Style::heading, "What to try next:"));
+  if (recipe.task.kind == data::TaskKind::contrastive)
+    print_out("  comera embed {} --normalize --input FILE --output vectors.h5\n", for_shell(output.string()));
+  else
+    print_out("  comera predict {} --input FILE --output {}\n", for_shell(output.string()),
+              recipe.task.kind == data::TaskKind::token_classification ? "labelled.conll"
+              : recipe.task.kind == data::TaskKind::question_answering ? "answers.json"
+                                                                       : "predictions.tsv");
   print_out(
-      "  comera predict {0} --input FILE --output predictions.tsv\n"
       "  comera report {0} --output {1}\n"
       "  comera export {0} --to {2}\n",
       for_shell(output.string()), for_shell((output / "report.html").string()),

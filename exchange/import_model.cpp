@@ -17,6 +17,25 @@ namespace {
 
 constexpr std::int64_t micro_batch = 4096;
 
+data::TaskKind kind_of(HeadKind head) {
+  switch (head) {
+    case HeadKind::regression:
+      return data::TaskKind::regression;
+    case HeadKind::multi_label:
+      return data::TaskKind::multi_label;
+    case HeadKind::token_classification:
+      return data::TaskKind::token_classification;
+    case HeadKind::question_answering:
+      return data::TaskKind::question_answering;
+    case HeadKind::contrastive:
+      return data::TaskKind::contrastive;
+    case HeadKind::classification:
+    case HeadKind::mlm:
+      break;
+  }
+  return data::TaskKind::classification;
+}
+
 // The part of a recipe that the model determines; training it further takes another recipe.
 Recipe recipe_of(const TransformersConfig& config, std::int64_t length) {
   Recipe recipe;
@@ -26,9 +45,7 @@ Recipe recipe_of(const TransformersConfig& config, std::int64_t length) {
   if (config.model.head != HeadKind::mlm) {
     recipe.task.name = "imported";
     recipe.task.labels = config.labels;
-    recipe.task.kind = config.model.head == HeadKind::regression    ? data::TaskKind::regression
-                       : config.model.head == HeadKind::multi_label ? data::TaskKind::multi_label
-                                                                    : data::TaskKind::classification;
+    recipe.task.kind = kind_of(config.model.head);
   }
   PhaseSection phase;
   phase.name = "imported";

@@ -55,6 +55,29 @@ std::string data_text(const Recipe& recipe) {
                        : fmt::format("shards `{}`", fmt::join(names, "`, `"));
 }
 
+// transformers' names for models with this head.
+struct HeadNames {
+  const char* model;
+  const char* pipeline;
+};
+
+HeadNames names_of(HeadKind head) {
+  switch (head) {
+    case HeadKind::mlm:
+      return {"AutoModelForMaskedLM", "fill-mask"};
+    case HeadKind::token_classification:
+      return {"AutoModelForTokenClassification", "token-classification"};
+    case HeadKind::question_answering:
+      return {"AutoModelForQuestionAnswering", "question-answering"};
+    case HeadKind::classification:
+    case HeadKind::regression:
+    case HeadKind::multi_label:
+    case HeadKind::contrastive:
+      break;
+  }
+  return {"AutoModelForSequenceClassification", "text-classification"};
+}
+
 std::string usage(const LoadedModel& loaded, const Exported& exported) {
   const EncoderConfig& config = loaded.model.config();
   const bool mlm = config.head == HeadKind::mlm;
@@ -65,13 +88,17 @@ std::string usage(const LoadedModel& loaded, const Exported& exported) {
         "vectors = model.encode([\"A text.\", \"Another.\"])\n"
         "print(model.similarity(vectors, vectors))\n```\n",
         exported.form == Form::comera ? ", trust_remote_code=True" : "");
-  const bool two_sequences = !mlm && config.pairs == PairEncoding::separate;
-  const char* kind = mlm ? "AutoModelForMaskedLM" : "AutoModelForSequenceClassification";
+  const bool two_sequences = reads_sequences(config.head) && config.pairs == PairEncoding::separate;
+  const char* kind = names_of(config.head).model;
   const char* trusted = exported.form == Form::comera ? ", trust_remote_code=True" : "";
   std::string call = R"(logits = model(**tokenizer("A text.", return_tensors="pt")).logits)";
   if (mlm)
     call = fmt::format(R"(logits = model(**tokenizer("for i in {}(10):", return_tensors="pt")).logits)",
                        loaded.tokenizer.piece(loaded.tokenizer.special().mask));
+  if (config.head == HeadKind::question_answering)
+    call =
+        "answer = model(**tokenizer(\"A question?\", \"A text.\", return_tensors=\"pt\"))\n"
+        "start, end = answer.start_logits, answer.end_logits";
   if (two_sequences)
     call =
         "first, second = (tokenizer(text, return_tensors=\"pt\") for text in (\"A text.\", \"Another.\"))\n"
@@ -101,15 +128,12 @@ std::string accumulation(const Exported& exported) {
 std::string model_card(const LoadedModel& loaded, const std::filesystem::path& run,
                        const Exported& exported) {
   const EncoderConfig& config = loaded.model.config();
-  const bool mlm = config.head == HeadKind::mlm;
   const RunState state = RunState::load(*loaded.trained.reader);
   std::string text = fmt::format(
       "---\nlibrary_name: {}\npipeline_tag: {}\ntags:\n{}\n- tensor-train\n---\n# {}\n",
       exported.sentence_vectors ? "sentence-transformers" : "transformers",
-      exported.sentence_vectors ? "sentence-similarity"
-      : mlm                     ? "fill-mask"
-                                : "text-classification",
-      model_card_tag, run.empty() ? loaded.trained.checkpoint.stem().string() : storage::last_part(run));
+      exported.sentence_vectors ? "sentence-similarity" : names_of(config.head).pipeline, model_card_tag,
+      run.empty() ? loaded.trained.checkpoint.stem().string() : storage::last_part(run));
   text += fmt::format(
       "An encoder of comera, which trains tensor-compressed weights (CoMERA: Yang et al., NeurIPS 2024): "
       "{}, a vocabulary of {}.\n\n",

@@ -45,7 +45,7 @@ std::vector<std::vector<double>> answers(const Model& model, const Processor& pr
                                          const std::vector<data::Sample>& samples) {
   std::vector<std::vector<double>> found(samples.size());
   if (samples.empty()) return found;
-  if (model.config().head == HeadKind::mlm) {
+  if (reads_tokens(model.config().head)) {
     run_masked(model, processor, samples, special,
                [&](std::size_t sequence, std::size_t target, std::span<const double> values) {
                  auto& to = found[sequence];
@@ -71,8 +71,7 @@ std::vector<std::vector<double>> answers(const Model& model, const Processor& pr
 
 std::vector<data::Sample> probes(const EncoderConfig& config, const data::SpecialIds& special) {
   constexpr std::int64_t sequences = 4, longest = 48, shorter = 7;
-  const bool separate = config.head != HeadKind::mlm && config.head != HeadKind::contrastive &&
-                        config.pairs == PairEncoding::separate;
+  const bool separate = reads_sequences(config.head) && config.pairs == PairEncoding::separate;
   const std::int64_t most = std::min(config.max_positions, longest);
   std::vector<data::Sample> samples(sequences);
   for (std::int64_t s = 0; s < sequences; ++s) {

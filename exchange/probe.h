@@ -10,7 +10,7 @@ namespace comera::exchange {
 
 // A model's outputs on sequences, for comparison with an export or import of it.
 
-// For each sample the logits of its targets, one after another, or those of the sequence head.
+// For each sample the logits of its targets, one after another, or those of a head that reads sequences.
 std::vector<std::vector<double>> answers(const Model& model, const Processor& processor,
                                          const data::SpecialIds& special,
                                          const std::vector<data::Sample>& samples);

@@ -50,6 +50,7 @@ MicroBatchCapacity capacity_of(const StepBenchmarkOptions& options) {
       data::capacity_for(options.tokens, options.length, options.mask_probability, config.vocabulary);
   capacity.sequences = std::max<std::int64_t>(capacity.sequences, options.tokens / options.length);
   if (config.head != HeadKind::mlm) capacity.masked = 0;
+  make_room_for_targets(config.head, capacity);
   capacity.scores = config.scores_per_example(capacity.sequences);
   return capacity;
 }
@@ -73,8 +74,12 @@ data::Batch random_batch(const StepBenchmarkOptions& options, const MicroBatchCa
       if (config.head == HeadKind::mlm && uniform(engine) < options.mask_probability) {
         positions.push_back(static_cast<std::int32_t>(i));
         targets.push_back(draw());
+      } else if (config.head == HeadKind::token_classification) {
+        positions.push_back(static_cast<std::int32_t>(i));
+        targets.push_back(static_cast<std::int32_t>(i % config.classes));
       }
     }
+    if (config.head == HeadKind::question_answering) positions = targets = {0, 1};
     batch.add_sequence(ids.data(), nullptr, options.length, positions, targets,
                        static_cast<std::int32_t>(s % config.classes));
   }

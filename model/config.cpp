@@ -11,6 +11,12 @@ std::string_view name_of(Positions positions) {
   return names[static_cast<int>(positions)];
 }
 
+std::string_view name_of(HeadKind head) {
+  constexpr std::string_view names[] = {"mlm",         "classification",       "regression",
+                                        "multi_label", "token_classification", "question_answering"};
+  return names[static_cast<int>(head)];
+}
+
 std::vector<TTShape> TensorizedConfig::shapes_of(const std::optional<TTShape>& kind,
                                                  const Linear::Spec& spec) const {
   std::vector<TTShape> shapes;
@@ -53,9 +59,9 @@ std::vector<EncoderConfig::LinearLayer> EncoderConfig::linear_layers() const {
     add(fmt::format("encoder.{}.ffn.up", i), "ffn_up", tensorized.ffn_up, hidden, ffn);
     add(fmt::format("encoder.{}.ffn.down", i), "ffn_down", tensorized.ffn_down, ffn, hidden);
   }
-  if (head == HeadKind::contrastive) return list;  // it has no layers
-  add(head == HeadKind::mlm ? "head.transform" : "head.pooler", "head", tensorized.head, hidden,
-      head_outputs());
+  if (head == HeadKind::mlm || reads_sequences(head))
+    add(head == HeadKind::mlm ? "head.transform" : "head.pooler", "head", tensorized.head, hidden,
+        head_outputs());
   return list;
 }
 

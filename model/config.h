@@ -12,7 +12,25 @@
 namespace comera {
 
 enum class NormPlacement : std::uint8_t { post, pre };
-enum class HeadKind : std::uint8_t { mlm, classification, regression, multi_label, contrastive };
+enum class HeadKind : std::uint8_t {
+  mlm,  // pieces at masked positions
+  classification,
+  regression,
+  multi_label,
+  token_classification,  // a class of each labelled token
+  question_answering,    // the first and the last token of a span
+  contrastive,           // vectors that are near each other where texts belong together
+};
+// Whether the head has layers that read one vector per sequence.
+constexpr bool reads_sequences(HeadKind head) {
+  return head == HeadKind::classification || head == HeadKind::regression || head == HeadKind::multi_label;
+}
+// Whether it reads the vectors of tokens.
+constexpr bool reads_tokens(HeadKind head) {
+  return head == HeadKind::mlm || head == HeadKind::token_classification ||
+         head == HeadKind::question_answering;
+}
+std::string_view name_of(HeadKind head);
 // How the encoder encodes token positions.
 enum class Positions : std::uint8_t {
   learned,   // a row per position, added to the token's row (Devlin et al., 2019)
@@ -86,7 +104,7 @@ struct EncoderArchitecture {
   double dropout = 0.1;            // after the embedding, attention output and feed-forward
   double attention_dropout = 0.1;  // on attention probabilities
   HeadKind head = HeadKind::mlm;
-  std::int64_t classes = 3;                  // for a classification or multi-label head
+  std::int64_t classes = 3;                  // for a classification, token or multi-label head
   Pooling pooling = Pooling::first;          // for a classification or regression head
   PairEncoding pairs = PairEncoding::joint;  // for a classification or regression head
   double embedding_std = 0.02;
@@ -115,6 +133,10 @@ struct EncoderConfig : EncoderArchitecture {
   ContrastiveConfig contrastive = {};       // of a contrastive head
   std::optional<Float8Config> float8 = {};  // 8-bit operands of products in linear layers, where possible
 
+  // For a head that reads tokens: its logits for each.
+  std::int64_t token_outputs() const {
+    return head == HeadKind::mlm ? vocabulary : head == HeadKind::question_answering ? 2 : classes;
+  }
   // For a head on a sequence's vector: its logits per sequence, or 1 score.
   std::int64_t sequence_outputs() const {
     return head == HeadKind::classification || head == HeadKind::multi_label ? classes : 1;
@@ -146,7 +168,8 @@ struct EncoderConfig : EncoderArchitecture {
     std::optional<TTShape> shape;  // with the layer's own ranks, if given
     std::int64_t inputs = 0, outputs = 0;
   };
-  // All of them, in forward order, without the token embedding (see embedding_layer).
+  // All of them, in forward order, without the token embedding (see embedding_layer) and the layer of a head
+  // that gives scores, which is always dense.
   std::vector<LinearLayer> linear_layers() const;
   static constexpr const char* embedding_layer = "embedding.tokens";
 };

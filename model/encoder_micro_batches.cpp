@@ -29,6 +29,13 @@ class EncoderMicroBatch final : public MicroBatch {
 
 }  // namespace
 
+void make_room_for_targets(HeadKind head, MicroBatchCapacity& capacity) {
+  const bool spans = head == HeadKind::question_answering;
+  if (head == HeadKind::token_classification) capacity.masked = capacity.tokens;
+  if (spans) capacity.masked = 2 * capacity.sequences;  // the first and the last token
+  capacity.slots = spans ? capacity.tokens : 0;
+}
+
 std::unique_ptr<MicroBatch> EncoderMicroBatches::allocate(Allocator& allocator) const {
   return std::make_unique<EncoderMicroBatch>(model_, PackedBatch(allocator, capacity_));
 }
@@ -50,14 +57,15 @@ EncoderMicroBatches EncoderMicroBatches::with_tokens(std::int64_t tokens) const 
   const auto part = [&](std::int64_t of) { return (of * tokens + capacity_.tokens - 1) / capacity_.tokens; };
   // Masked positions are drawn randomly: a small micro-batch needs a larger margin.
   const auto masked = static_cast<double>(part(capacity_.masked));
-  return {
-      model_,
-      {.tokens = tokens,
-       .sequences = part(capacity_.sequences),
-       .longest = capacity_.longest,
-       .masked = std::min(capacity_.masked, static_cast<std::int64_t>(masked + 5 * std::sqrt(masked) + 1)),
-       .unique_ids = std::min(capacity_.unique_ids, tokens),
-       .scores = model_.config().scores_per_example(part(capacity_.sequences))}};
+  MicroBatchCapacity fewer = {
+      .tokens = tokens,
+      .sequences = part(capacity_.sequences),
+      .longest = capacity_.longest,
+      .masked = std::min(capacity_.masked, static_cast<std::int64_t>(masked + 5 * std::sqrt(masked) + 1)),
+      .unique_ids = std::min(capacity_.unique_ids, tokens),
+      .scores = model_.config().scores_per_example(part(capacity_.sequences))};
+  make_room_for_targets(model_.config().head, fewer);
+  return {model_, fewer};
 }
 
 // The maximum number of tokens of an otherwise equal micro-batch; 0: not even its longest sequence fits.

@@ -6,6 +6,9 @@
 
 namespace comera {
 
+// Makes room for the targets of a head other than a masked-language one.
+void make_room_for_targets(HeadKind head, MicroBatchCapacity& capacity);
+
 // Packed sequences of tokens for an encoder. The model must outlive this and the micro-batches.
 class EncoderMicroBatches final : public PackLayout {
  public:

@@ -5,6 +5,7 @@
 #include "kernels/core/check.h"
 #include "kernels/ops/elementwise/layer_norm.h"
 #include "kernels/ops/elementwise/layout.h"
+#include "model/layers/token_heads.h"
 #include "tensorized/embedding/ttm_chain.h"
 
 namespace comera {
@@ -26,23 +27,35 @@ Model::Model(const EncoderConfig& config, Allocator& allocator, bool gradients)
   store_.begin_block();
   if (config.norm == NormPlacement::pre)
     final_norm_ = LayerNorm::add(store_, "encoder.norm", config.hidden, config.norm_eps);
-  if (config.head == HeadKind::mlm) {
-    auto head = std::make_unique<MaskedLanguageHead>(store_, config, embedding_->tokens());
-    masked_language_head_ = head.get();
-    head_ = std::move(head);
-  } else if (config.head == HeadKind::contrastive) {
-    head_ = std::make_unique<ContrastiveHead>(config);
-  } else {
-    auto head = std::make_unique<SequenceHead>(store_, config);
-    sequence_head_ = head.get();
-    head_ = std::move(head);
-  }
+  make_head();
   merged_.blocks.resize(config.layers);
   saved_.resize(config.layers);
   store_.allocate(allocator, config.compute, gradients);
   for (int block = 0; block < store_.blocks(); ++block) block_ranges_.push_back(store_.block_ranges(block));
   if (!config.float8) return;
   add_float8(*config.float8, allocator);
+}
+
+void Model::make_head() {
+  if (reads_sequences(config_.head)) {
+    auto head = std::make_unique<SequenceHead>(store_, config_);
+    sequence_head_ = head.get();
+    head_ = std::move(head);
+    return;
+  }
+  if (config_.head == HeadKind::contrastive) {
+    head_ = std::make_unique<ContrastiveHead>(config_);
+    return;
+  }
+  std::unique_ptr<TokenwiseHead> head;
+  if (config_.head == HeadKind::mlm)
+    head = std::make_unique<MaskedLanguageHead>(store_, config_, embedding_->tokens());
+  else if (config_.head == HeadKind::token_classification)
+    head = std::make_unique<TokenHead>(store_, config_);
+  else
+    head = std::make_unique<SpanHead>(store_, config_);
+  tokenwise_head_ = head.get();
+  head_ = std::move(head);
 }
 
 void Model::add_float8(const Float8Config& config, Allocator& allocator) {
@@ -224,7 +237,7 @@ Tensor Model::encode(const EncoderStep& given, const std::optional<RowSubset>& r
 void Model::predict(const EncoderStep& given, const Tensor& y) const {
   const SequenceHead* head = sequence_head_;
   COMERA_CHECK(head != nullptr,
-               "a model with a masked-language head makes no predictions for whole sequences");
+               "a model with a head for single tokens makes no predictions for whole sequences");
   const std::size_t mark = given.context.arena.mark();
   const std::optional<RowSubset> read = head->reads(given.batch);
   MergedEncoder own;
@@ -234,8 +247,8 @@ void Model::predict(const EncoderStep& given, const Tensor& y) const {
 }
 
 void Model::logits(const EncoderStep& given, const Tensor& y) const {
-  const MaskedLanguageHead* head = masked_language_head_;
-  COMERA_CHECK(head != nullptr, "a model without a masked-language head predicts no tokens");
+  const TokenwiseHead* head = tokenwise_head_;
+  COMERA_CHECK(head != nullptr, "a model with a head for whole sequences predicts nothing for their tokens");
   const std::size_t mark = given.context.arena.mark();
   const std::optional<RowSubset> read = head->reads(given.batch);
   MergedEncoder own;

@@ -33,11 +33,10 @@ class Model final : public Trainable {
   // it. Keeps nothing for a backward pass: of each block, only tensors derived from its cores remain.
   Tensor encode(const EncoderStep& step, const std::optional<RowSubset>& read = {}) const;
   // The head's output for each sequence, y (S, sequence_outputs): logits of the classes, or one score. Throws
-  // Error if the head is a masked-language head.
+  // Error if the head reads tokens.
   void predict(const EncoderStep& step, const Tensor& y) const;
-  // The head's logits for each masked position, y (masked positions of the capacity, vocabulary), in the type
-  // of the parameters; rows beyond the batch's are undefined. Throws Error if the head is not a
-  // masked-language head.
+  // The head's logits for each masked position, y (masked positions of the capacity, token_outputs), in the
+  // type of the parameters; rows beyond the batch's are undefined. Throws Error if the head reads sequences.
   void logits(const EncoderStep& step, const Tensor& y) const;
   // One vector per sequence, vectors (S, hidden); zero beyond the batch's sequences.
   void embed(const EncoderStep& step, Pooling pooling, const Tensor& vectors) const;
@@ -57,6 +56,7 @@ class Model final : public Trainable {
 
  private:
   std::vector<Linear*> layers() const;
+  void make_head();
   void add_float8(const Float8Config& config, Allocator& allocator);
 
   // Contracts the cores. early: the only rows that the last block computes.
@@ -92,8 +92,8 @@ class Model final : public Trainable {
   std::vector<std::unique_ptr<EncoderBlock>> blocks_;
   std::optional<LayerNorm> final_norm_;  // in a pre-norm encoder
   std::unique_ptr<Head> head_;
-  const MaskedLanguageHead* masked_language_head_ = nullptr;  // head_, if it is one
-  const SequenceHead* sequence_head_ = nullptr;               // the same
+  const TokenwiseHead* tokenwise_head_ = nullptr;  // head_, if it is one
+  const SequenceHead* sequence_head_ = nullptr;    // the same
   std::unique_ptr<Float8State> float8_;
   std::vector<std::vector<ParameterRange>> block_ranges_;
   // For training steps; members, so that their memory is reused.

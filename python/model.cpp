@@ -57,6 +57,10 @@ class PythonModel {
   Array<float> predict(const Texts& texts) const {
     if (loaded_.model.config().head == HeadKind::mlm)
       throw UsageError(path() + ": is a pretrained model without a task; fine-tune it first, or use embed()");
+    if (loaded_.model.config().head == HeadKind::contrastive)
+      throw UsageError(path() + ": is trained for vectors and has no labels to predict; use embed()");
+    if (!reads_sequences(loaded_.model.config().head))
+      throw UsageError(path() + ": labels words or finds answers; use comera predict, or embed()");
     return run(texts, InferenceEngine::Output::predictions);
   }
 
@@ -160,7 +164,7 @@ class PythonModel {
       const nb::gil_scoped_release without_gil;
       const EncoderConfig& config = loaded_.model.config();
       const bool separate = output == InferenceEngine::Output::predictions &&
-                            config.pairs == PairEncoding::separate && config.head != HeadKind::mlm;
+                            config.pairs == PairEncoding::separate && reads_sequences(config.head);
       for (const std::vector<std::string>& one : texts)
         if (separate && one.size() != 2) throw UsageError("this model compares two texts: give pairs");
       const auto examples = data::Examples::of_texts(texts, loaded_.tokenizer, length_);

@@ -113,6 +113,7 @@ struct TaskSection {
   ClassWeights class_weights;
   double temperature = 0.05;  // of a contrastive task; so is the next
   bool symmetric = false;
+  std::int64_t overlap = data::Task().overlap;  // tokens that windows over a long text share
   data::TableFormat format = data::TableFormat::automatic;
   bool header = true;
   friend bool operator==(const TaskSection&, const TaskSection&) = default;

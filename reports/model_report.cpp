@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "data/batching/batch.h"
+#include "model/encoder_micro_batches.h"
 #include "reports/number_text.h"
 #include "reports/text/text_table.h"
 
@@ -84,8 +85,11 @@ std::string layers_text(std::int64_t first, std::int64_t last) {
 MicroBatchCapacity micro_batch_of(const Recipe& recipe, const PhaseSection& phase,
                                   const EncoderConfig& config) {
   const double masked = phase.mask_probability.value_or(recipe.data.mask_probability);
-  return data::capacity_for(phase.tokens_per_micro_batch, phase.length,
-                            config.head == HeadKind::mlm ? masked : 0, config.vocabulary);
+  MicroBatchCapacity capacity =
+      data::capacity_for(phase.tokens_per_micro_batch, phase.length,
+                         config.head == HeadKind::mlm ? masked : 0, config.vocabulary);
+  make_room_for_targets(config.head, capacity);
+  return capacity;
 }
 
 // A line for each operation, reason and range of layers.
@@ -113,9 +117,10 @@ std::int64_t dense_parameters(const EncoderConfig& config) {
   const std::int64_t h = config.hidden, f = config.ffn, v = config.vocabulary, e = config.table_width();
   const std::int64_t norm = 2 * h, square = h * h + h;
   const std::int64_t block = 4 * square + (h * f + f) + (f * h + h) + 2 * norm;
-  const std::int64_t head = config.head == HeadKind::mlm ? h * e + e + 2 * e + v
-                            : config.head == HeadKind::contrastive
-                                ? 0
+  const std::int64_t head = config.head == HeadKind::mlm           ? h * e + e + 2 * e + v
+                            : config.head == HeadKind::contrastive ? 0
+                            : reads_tokens(config.head)
+                                ? (h + 1) * config.token_outputs()
                                 : square + (config.classifier_inputs() + 1) * config.sequence_outputs();
   const std::int64_t positions = config.positions == Positions::learned ? config.max_positions : 0;
   const std::int64_t projection = config.has_narrow_tables() ? e * h + h : 0;

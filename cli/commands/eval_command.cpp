@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <memory>
 
+#include "cli/annotations/annotated_inference.h"
 #include "cli/commands/commands.h"
 #include "cli/inference_task.h"
 #include "cli/options/inference_options.h"
 #include "cli/options/number_checks.h"
 #include "cli/run_input.h"
+#include "data/annotations/annotated_examples.h"
 #include "data/tasks/task_columns.h"
 #include "kernels/backends/backends.h"
 #include "kernels/core/console.h"
@@ -43,6 +45,24 @@ void check_recipe_path(const std::filesystem::path& path, const EvalOptions& opt
                     path.string(), options.inference.model.string(), instead));
 }
 
+data::TaskScores score_table(const EvalOptions& options, LoadedModel& loaded, const data::Task::Set& set) {
+  const MicroBatchCapacity capacity = inference_capacity(options.inference, loaded);
+  const EncoderConfig& config = loaded.model.config();
+  InferenceEngine engine(loaded.model, InferenceEngine::Output::predictions, loaded.processor);
+  const data::Task task = task_for(options.inference, loaded, set.file, true);
+  const auto examples = data::Examples::read(task, {set}, loaded.tokenizer, true, capacity.longest);
+  report_examples(set.file.string(), *samples_for(config, task, examples, capacity.longest), examples,
+                  capacity.longest);
+  if (examples.left_out() > examples.count())
+    throw UsageError(fmt::format(
+        "{}; that is most of the file, so scores of the rest would say nothing: mend it, or give its "
+        "columns with --text and --label",
+        fmt::join(examples.reports(), "; ")));
+  const data::TaskScores scores = *score(engine, task, examples, set.name, capacity, config);
+  require_finite(scores.loss, options.inference, set.file);
+  return scores;
+}
+
 void evaluate_task(const EvalOptions& options, LoadedModel& loaded) {
   if (!options.data.empty())
     throw UsageError("--data is for a pretrained model; this one is fine-tuned: give --input FILE");
@@ -51,23 +71,12 @@ void evaluate_task(const EvalOptions& options, LoadedModel& loaded) {
   if (!options.input.empty()) section.validation = options.input, section.held_out = 0;
   const std::vector<data::Task::Set> sets_to_score = task_of(section, TaskUse::inference).validation;
   if (sets_to_score.empty()) throw UsageError("no data to evaluate on: give --input FILE");
-  const MicroBatchCapacity capacity = inference_capacity(options.inference, loaded);
-  const EncoderConfig& config = loaded.model.config();
-  InferenceEngine engine(loaded.model, InferenceEngine::Output::predictions, loaded.processor);
   Json sets = Json::object();
   for (const data::Task::Set& set : sets_to_score) {
     if (options.input.empty()) check_recipe_path(set.file, options, "--input FILE");
-    const data::Task task = task_for(options.inference, loaded, set.file, true);
-    const auto examples = data::Examples::read(task, {set}, loaded.tokenizer, true, capacity.longest);
-    report_examples(set.file.string(), *samples_for(config, task, examples, capacity.longest), examples,
-                    capacity.longest);
-    if (examples.left_out() > examples.count())
-      throw UsageError(fmt::format(
-          "{}; that is most of the file, so scores of the rest would say nothing: mend it, or give "
-          "its columns with --text and --label",
-          fmt::join(examples.reports(), "; ")));
-    const data::TaskScores scores = *score(engine, task, examples, set.name, capacity, config);
-    require_finite(scores.loss, options.inference, set.file);
+    const data::TaskScores scores = data::is_annotation(loaded.recipe.task.kind)
+                                        ? score_annotations(options.inference, loaded, set)
+                                        : score_table(options, loaded, set);
     if (options.json)
       sets[set.name] = metrics_of(scores);
     else
@@ -208,7 +217,7 @@ void add_eval_command(CLI::App& program) {
   add_column_options(*command, options->inference, true);
   command
       ->add_option("--input", options->input,
-                   "Score a fine-tuned model on these tables instead of its validation files")
+                   "Score a fine-tuned model on these files instead of its validation files")
       ->type_name("FILE");
   command
       ->add_option("--data", options->data,

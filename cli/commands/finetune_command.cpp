@@ -70,11 +70,11 @@ void finetune(const FinetuneOptions& options, Communicator& communicator, StopSi
 
 void add_finetune_command(CLI::App& program) {
   auto options = std::make_shared<FinetuneCommandOptions>();
-  CLI::App* command =
-      program.add_subcommand("finetune", "Fine-tune a model on sentences or pairs with a label or score");
+  CLI::App* command = program.add_subcommand(
+      "finetune", "Fine-tune a model on texts with a label or score, words, or questions");
   add_training_options(*command, options->training)
       ->required(false)
-      ->description("A TOML file, or the name of a built-in recipe (default with --from: table)");
+      ->description("A TOML file, or the name of a built-in recipe (default with --from: by --input)");
   add_table_options(*command, options->table);
   CLI::Option* seeds =
       command
@@ -96,6 +96,7 @@ void add_finetune_command(CLI::App& program) {
       "  comera finetune --from runs/first --input train.csv \\\n"
       "    --validation dev.csv --text title,body --label topic \\\n"
       "    --output runs/topics\n"
+      "  comera finetune --from runs/first --input train.conll --output runs/names\n"
       "  comera finetune six_encoder_mnli --set task.folder=glue/MNLI \\\n"
       "    --set data.tokenizer=tokenizer.model --output runs/mnli\n"
       "The last starts from random weights, the others from a pretrained encoder. To use several processes: "

@@ -7,11 +7,13 @@
 #include <cmath>
 #include <memory>
 
+#include "cli/annotations/annotated_inference.h"
 #include "cli/commands/commands.h"
 #include "cli/inference_task.h"
 #include "cli/options/inference_options.h"
 #include "cli/options/output_options.h"
 #include "cli/precision_note.h"
+#include "data/annotations/annotated_examples.h"
 #include "data/corpus/documents/standard_input.h"
 #include "kernels/backends/backends.h"
 #include "kernels/core/console.h"
@@ -191,8 +193,10 @@ class Predictions {
 };
 
 void predict(const PredictOptions& options) {
-  const OutputFormat format =
-      output_format(options.output.path, {OutputFormat::tsv, OutputFormat::csv, OutputFormat::jsonl});
+  const auto table_format = [&] {
+    return output_format(options.output.path, {OutputFormat::tsv, OutputFormat::csv, OutputFormat::jsonl});
+  };
+  if (!is_annotation_output(options.output.path)) table_format();
   options.output.check(options.input);
   LoadedModel loaded = options.inference.load();
   log_info("{}", inference_precision_note(loaded.recipe));
@@ -205,6 +209,12 @@ void predict(const PredictOptions& options) {
     throw UsageError(
         fmt::format("{}: is trained for vectors and has no labels to predict; use `comera embed`",
                     options.inference.model.string()));
+  if (data::is_annotation(loaded.recipe.task.kind)) {
+    if (!options.keep.empty())
+      throw UsageError("--keep is for tables; predictions within a text come with the whole input");
+    return predict_annotations(options.inference, loaded, options.input, options.output);
+  }
+  const OutputFormat format = table_format();
   const data::Task task = task_for(options.inference, loaded, options.input, false);
   const MicroBatchCapacity capacity = inference_capacity(options.inference, loaded);
   const auto examples = data::Examples::read(task, {{"input", options.input}}, loaded.tokenizer, false,
@@ -229,14 +239,15 @@ void predict(const PredictOptions& options) {
 
 void add_predict_command(CLI::App& program) {
   auto options = std::make_shared<PredictOptions>();
-  CLI::App* command =
-      program.add_subcommand("predict", "Predict labels and probabilities, or scores, for new examples");
+  CLI::App* command = program.add_subcommand(
+      "predict", "Predict labels and probabilities, scores, labels of words, or answers");
   add_inference_options(*command, options->inference);
   add_column_options(*command, options->inference, false);
   command
       ->add_option(
           "--input", options->input,
-          "Read a TSV, CSV or JSONL file with the task's text columns (task.text); plain, .gz or .zst")
+          "Read a TSV, CSV or JSONL file with the task's text columns (task.text), or what the model was "
+          "tuned on: CoNLL's columns, SQuAD's JSON; plain, .gz or .zst")
       ->required()
       ->type_name("FILE");
   command
@@ -247,7 +258,10 @@ void add_predict_command(CLI::App& program) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("COLUMN,...");
-  add_output_options(*command, options->output, "Write the predictions to this .tsv, .csv or .jsonl file");
+  add_output_options(
+      *command, options->output,
+      "Write the predictions to this .tsv, .csv or .jsonl file; labels of words to .conll or .jsonl, answers "
+      "to .json or .jsonl");
   command->footer(
       "Examples:\n"
       "  comera predict runs/mnli --input glue/MNLI/test_matched.tsv \\\n"

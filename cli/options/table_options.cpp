@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cli/annotations/annotated_options.h"
 #include "cli/options/recipe_options.h"
+#include "data/annotations/annotated_examples.h"
 #include "data/tasks/task_columns.h"
 #include "kernels/core/grouped.h"
 #include "storage/folder.h"
@@ -59,6 +61,54 @@ std::string rates_text(const LearningRates& rates) {
   return same ? fmt::format("{:g}", rates.largest()) : rates.text();
 }
 
+TableTask with_columns(Recipe recipe, const TableOptions& options,
+                       const std::vector<std::string>& overrides) {
+  TaskSection& task = recipe.task;
+  const bool contrastive = task.kind == data::TaskKind::contrastive;
+  if (options.text.size() > (contrastive ? 3 : 2))
+    throw UsageError(fmt::format("--text names {} columns; give one, or two for pairs of texts{}",
+                                 options.text.size(), contrastive ? ", or three with a hard negative" : ""));
+  if (task.name.empty() || (is_of_glue(task.name) && !sets_key(overrides, "task.name"))) {
+    task.name = "table";
+    if (!sets_key(overrides, "task.labels")) task.labels.clear();
+  }
+  const data::TaskColumns found = data::find_task_columns(
+      options.input, task.format, task.header, given_columns(task, options, overrides), task.separator);
+  task.text = found.text;
+  task.label = found.label;
+  task.kind = *found.kind;
+  if (!found.label_columns.empty()) task.labels = found.label_columns;
+  return {.recipe = recipe,
+          .file = options.input,
+          .validation = options.validation,
+          .rows = found.rows,
+          .labels = found.labels,
+          .unused = found.unused,
+          .notes = found.notes};
+}
+
+std::string evaluation_text(const TableTask& table) {
+  const TaskSection& task = table.recipe.task;
+  if (!task.validation.empty())
+    return fmt::format("evaluation       {}\n", table.validation.empty()
+                                                    ? fmt::format("{}", fmt::join(task.validation, ", "))
+                                                    : table.validation);
+  if (task.held_out == 0) return "";
+  return fmt::format("evaluation       {:.2g} % of the {}, held out by their texts\n", 100 * task.held_out,
+                     task.kind == data::TaskKind::token_classification ? "sentences"
+                     : task.kind == data::TaskKind::question_answering ? "questions"
+                                                                       : "rows");
+}
+
+std::string training_text(const Recipe& recipe) {
+  const PhaseSection& phase = recipe.phases[0];
+  return fmt::format(
+      "training         {}, learning rate {}{}\n",
+      phase.epochs ? fmt::format("{:g} {}", *phase.epochs, *phase.epochs == 1 ? "epoch" : "epochs")
+                   : fmt::format("{} steps", grouped(*phase.steps)),
+      rates_text(phase.learning_rate), recipe.run.initial_checkpoint.empty() ? ", from random weights" : "");
+}
+
 }  // namespace
 
 bool TableOptions::given() const {
@@ -77,7 +127,8 @@ void add_table_options(CLI::App& command, TableOptions& options) {
           .add_option(
               "--input", options.input,
               "Learn this table of texts and labels: TSV, CSV or JSONL, plain or .gz. Its columns are "
-              "found by their names and contents")
+              "found by their names and contents. Or words with labels in CoNLL's columns, or questions and "
+              "answers in SQuAD's JSON")
           ->type_name("FILE");
   command
       .add_option("--validation", options.validation,
@@ -110,38 +161,23 @@ TableTask with_table(Recipe recipe, const TableOptions& options, const std::vect
       throw UsageError(
           "standard input cannot be the table to learn from, since a run reads it again when it is resumed; "
           "save it to a file");
-  TaskSection& task = recipe.task;
-  const bool contrastive = task.kind == data::TaskKind::contrastive;
-  if (options.text.size() > (contrastive ? 3 : 2))
-    throw UsageError(fmt::format("--text names {} columns; give one, or two for pairs of texts{}",
-                                 options.text.size(), contrastive ? ", or three with a hard negative" : ""));
-  if (task.name.empty() || (is_of_glue(task.name) && !sets_key(overrides, "task.name"))) {
-    task.name = "table";
-    if (!sets_key(overrides, "task.labels")) task.labels.clear();
-  }
-  const data::TaskColumns found = data::find_task_columns(
-      options.input, task.format, task.header, given_columns(task, options, overrides), task.separator);
+  auto kind = annotated_kind(options.input, overrides);
+  if (!kind && data::is_annotation(recipe.task.kind)) kind = recipe.task.kind;
+  TableTask found = kind ? with_annotations(std::move(recipe), options, *kind, overrides)
+                         : with_columns(std::move(recipe), options, overrides);
+  TaskSection& task = found.recipe.task;
   task.folder.clear();
   task.train = {absolute(options.input)};
-  task.text = found.text;
-  task.label = found.label;
-  task.kind = *found.kind;
-  if (!found.label_columns.empty()) task.labels = found.label_columns;
   if (!options.validation.empty()) {
     storage::refuse_missing(options.validation, "file");
     task.validation = {absolute(options.validation)};
     task.held_out = 0;
   } else if (task.validation.empty() && task.held_out == 0 && !sets_key(overrides, "task.held_out") &&
-             !(contrastive && task.text.size() < 2)) {  // a single text would find itself
+             !(task.kind == data::TaskKind::contrastive &&
+               task.text.size() < 2)) {  // a single text would find itself
     task.held_out = share_to_hold_out(found.rows);
   }
-  return {.recipe = recipe,
-          .file = options.input,
-          .validation = options.validation,
-          .rows = found.rows,
-          .labels = found.labels,
-          .unused = found.unused,
-          .notes = found.notes};
+  return found;
 }
 
 namespace {
@@ -174,29 +210,20 @@ std::string texts_text(const TaskSection& task, bool separate) {
 }  // namespace
 
 std::string describe(const TableTask& table) {
-  const auto& [recipe, file, validation, rows, labels, unused, notes] = table;
+  const Recipe& recipe = table.recipe;
   const TaskSection& task = recipe.task;
-  const PhaseSection& phase = recipe.phases[0];
-  std::string text = fmt::format("table            {}, {} rows{}\n", file, grouped(rows),
-                                 task.kind == data::TaskKind::contrastive ? "" : " with a label");
+  if (data::is_annotation(task.kind))
+    return describe_annotations(table) + evaluation_text(table) + training_text(recipe);
+  const bool contrastive = task.kind == data::TaskKind::contrastive;
+  std::string text = fmt::format("table            {}, {} rows{}\n", table.file, grouped(table.rows),
+                                 contrastive ? "" : " with a label");
   text += texts_text(task, recipe.model.pairs == PairEncoding::separate);
-  if (!unused.empty())
+  if (!table.unused.empty())
     text += fmt::format("not used         {} (--text COLUMN,COLUMN for pairs of texts)\n",
-                        fmt::join(unused, ", "));
-  if (task.kind != data::TaskKind::contrastive) text += label_text(table);
-  if (!task.validation.empty())
-    text +=
-        fmt::format("evaluation       {}\n",
-                    validation.empty() ? fmt::format("{}", fmt::join(task.validation, ", ")) : validation);
-  else if (task.held_out > 0)
-    text +=
-        fmt::format("evaluation       {:.2g} % of the rows, held out by their texts\n", 100 * task.held_out);
-  text += fmt::format(
-      "training         {}, learning rate {}{}\n",
-      phase.epochs ? fmt::format("{:g} {}", *phase.epochs, *phase.epochs == 1 ? "epoch" : "epochs")
-                   : fmt::format("{} steps", grouped(*phase.steps)),
-      rates_text(phase.learning_rate), recipe.run.initial_checkpoint.empty() ? ", from random weights" : "");
-  for (const std::string& note : notes) text += fmt::format("note             {}\n", note);
+                        fmt::join(table.unused, ", "));
+  if (!contrastive) text += label_text(table);
+  text += evaluation_text(table) + training_text(recipe);
+  for (const std::string& note : table.notes) text += fmt::format("note             {}\n", note);
   return text;
 }
 

@@ -27,10 +27,11 @@ void add_table_options(CLI::App& command, TableOptions& options);
 struct TableTask {
   Recipe recipe;                         // names its files by their whole paths
   std::string file, validation;          // as given
-  std::int64_t rows = 0;                 // with a label
+  std::int64_t rows = 0;                 // with a label; sentences, questions
   std::int64_t labels = 0;               // different ones
   std::vector<std::string> unused = {};  // columns
   std::vector<std::string> notes = {};   // data::TaskColumns::notes
+  std::int64_t words = 0, columns = 0;   // of a file of words in columns, whose rows are sentences
 };
 
 // The recipe for the table. Columns and kind that neither RECIPE, --set (overrides) nor the options name are

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "cli/annotations/annotated_options.h"
 #include "storage/folder.h"
 
 namespace comera::cli {
@@ -9,8 +12,12 @@ namespace comera::cli {
 namespace {
 
 // The recipe where none is named, and how it is fitted to the table and the model.
-constexpr const char* table_recipe = "table";
-constexpr std::int64_t table_length = 128;
+struct UsualRecipe {
+  const char* name;
+  std::int64_t length;  // of its phase
+};
+constexpr UsualRecipe table_recipe{"table", 128}, tokens_recipe{"tokens", 128},
+    answers_recipe{"answers", 384};
 constexpr std::int64_t many_rows = 10000;
 constexpr double epochs_of_many_rows = 3;
 
@@ -20,7 +27,7 @@ bool is_like_bert(const Recipe& model) {
   return imported || (model.model.head != HeadKind::mlm && model.model.pooling == Pooling::first);
 }
 
-std::vector<std::string> settings_for(const Recipe& model) {
+std::vector<std::string> settings_for(const Recipe& model, std::int64_t length) {
   std::vector<std::string> settings;
   if (is_like_bert(model)) {
     settings = {"model.pairs=joint", "phase.0.learning_rate=5e-5"};
@@ -31,7 +38,7 @@ std::vector<std::string> settings_for(const Recipe& model) {
   if (model.model.head != HeadKind::mlm && model.task.text.size() == 2)  // it compares pairs in its own way
     settings.emplace_back(model.model.pairs == PairEncoding::separate ? "model.pairs=separate"
                                                                       : "model.pairs=joint");
-  if (model.model.max_positions < table_length)
+  if (model.model.max_positions < length)
     settings.push_back(fmt::format("phase.0.length={}", model.model.max_positions));
   return settings;
 }
@@ -48,6 +55,19 @@ std::optional<Recipe> begun_recipe(TrainingCommandOptions training) {
   return recipe;
 }
 
+// By its name, or, where none is given, by the file to learn.
+std::optional<UsualRecipe> usual_recipe(const FinetuneOptions& options) {
+  const std::string& given = options.training.recipe.file;
+  for (const UsualRecipe& recipe : {table_recipe, tokens_recipe, answers_recipe})
+    if (given == recipe.name && !storage::exists(given)) return recipe;  // a file of that name is the user's
+  if (!given.empty()) return std::nullopt;
+  const auto kind = options.table.given()
+                        ? annotated_kind(options.table.input, options.training.recipe.overrides)
+                        : std::nullopt;
+  if (!kind) return table_recipe;
+  return *kind == data::TaskKind::token_classification ? tokens_recipe : answers_recipe;
+}
+
 bool has_task(const TaskSection& task) { return !task.train.empty() || !task.folder.empty(); }
 
 }  // namespace
@@ -55,16 +75,15 @@ bool has_task(const TaskSection& task) { return !task.train.empty() || !task.fol
 FinetuneTask finetune_task(const FinetuneOptions& options) {
   TrainingCommandOptions training = options.training;
   const bool has_table = options.table.given();
-  const bool usual = training.recipe.file.empty() ||
-                     (training.recipe.file == table_recipe && !storage::exists(table_recipe));
+  const std::optional<UsualRecipe> usual = usual_recipe(options);
   if (usual) {
     if (training.from.empty())
       throw UsageError(
           "there is neither a model nor a recipe: give the pretrained model with --from MODEL, or a RECIPE");
     if (const std::optional<Recipe> begun = begun_recipe(training))
       return {has_table ? with_same_table(*begun, options.table) : *begun};
-    training.recipe.file = table_recipe;
-    training.defaults = settings_for;
+    training.recipe.file = usual->name;
+    training.defaults = [usual](const Recipe& model) { return settings_for(model, usual->length); };
   }
   const Recipe recipe = load_encoder_recipe(training);
   if (!has_table && usual && !has_task(recipe.task))
@@ -76,7 +95,7 @@ FinetuneTask finetune_task(const FinetuneOptions& options) {
   TableTask task = with_table(recipe, options.table, overrides);
   if (usual && task.rows >= many_rows && !sets_key(overrides, "phase.0.epochs") &&
       !sets_key(overrides, "phase.0.steps"))
-    task.recipe.phases[0].epochs = epochs_of_many_rows;
+    task.recipe.phases[0].epochs = std::min(task.recipe.phases[0].epochs.value_or(0), epochs_of_many_rows);
   return {task.recipe, describe(task)};
 }
 

@@ -41,6 +41,7 @@ Batch::Batch(const MicroBatchCapacity& capacity) : capacity_(capacity) {
   unique_order = integers(arrays.unique_order);
   unique_offsets = integers(arrays.unique_offsets);
   right_order = integers(arrays.right_order);
+  slots = integers(arrays.slots);
   counts_ = integers(arrays.counts);
   capacities_ = integers(arrays.capacities);
   scores = std::span(arrays.scores.data<float>(), static_cast<std::size_t>(arrays.scores.elements()));
@@ -115,18 +116,31 @@ void Batch::add_sequence(const Sample& sample, const Targets& targets, std::int6
   samples[examples++] = number;
 }
 
+namespace {
+
+void fill_slots(Batch& batch) {
+  if (batch.slots.empty()) return;
+  const std::int64_t sequences = std::ssize(batch.labels);
+  for (std::int32_t s = 0; s < batch.sequences; ++s)
+    for (std::int32_t i = batch.sequence_offsets[s]; i < batch.sequence_offsets[s + 1]; ++i)
+      batch.slots[i] = static_cast<std::int32_t>((i - batch.sequence_offsets[s]) * sequences + s);
+}
+
+}  // namespace
+
 void finish_batch(Batch& batch, std::int64_t right_modulus) {
   COMERA_CHECK(!batch.counts_.empty(), "a batch without memory was finished");
   batch.unique = order_ids(PackedBatch::over(batch.block_.data(), batch.capacity_).tokens(), batch.tokens,
                            right_modulus, "token id");
   std::fill(batch.sequence_offsets.begin() + batch.sequences, batch.sequence_offsets.end(), batch.tokens);
+  fill_slots(batch);
   std::ranges::copy(std::array{batch.tokens, batch.sequences, batch.masked, batch.unique, batch.examples,
                                static_cast<std::int32_t>(batch.examples * batch.capacity_.scores)},
                     batch.counts_.begin());
   const MicroBatchCapacity& of = batch.capacity_;
-  std::ranges::transform(std::array{of.tokens, of.sequences, of.longest, of.masked, of.unique_ids, of.scores},
-                         batch.capacities_.begin(),
-                         [](std::int64_t n) { return static_cast<std::int32_t>(n); });
+  std::ranges::transform(
+      std::array{of.tokens, of.sequences, of.longest, of.masked, of.unique_ids, of.scores, of.slots},
+      batch.capacities_.begin(), [](std::int64_t n) { return static_cast<std::int32_t>(n); });
 }
 
 }  // namespace comera::data

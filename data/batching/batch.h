@@ -35,6 +35,7 @@ struct Batch {
   std::span<std::int32_t> unique_order;      // T: token rows, sorted stably by id
   std::span<std::int32_t> unique_offsets;    // U + 1, into unique_order
   std::span<std::int32_t> right_order;       // U: indices into unique_ids sorted by (id % right_modulus, id)
+  std::span<std::int32_t> slots;             // T or 0: position S + sequence of each token
   std::vector<std::int64_t> samples;  // S: index of each example's sample in its source; not in the block
   // Examples are sequences, or pairs or triples of consecutive sequences.
   std::int32_t tokens = 0, sequences = 0, masked = 0, unique = 0, examples = 0;
@@ -70,9 +71,9 @@ struct Batch {
   std::span<std::int32_t> counts_, capacities_;  // in the block, as in PackedBatch
 };
 
-// Fills unique_*, right_order and the block's counts from token_ids[0, tokens), and repeats the last sequence
-// offset. right_modulus: the right rows of a TTM embedding (id % right_modulus is the index of the right
-// row); 0: right_order is the identity. Error if ids are negative or more distinct ids occur than fit.
+// Fills unique_*, right_order, slots and the block's counts from token_ids[0, tokens), and repeats the last
+// sequence offset. right_modulus: the right rows of a TTM embedding (id % right_modulus is the index of the
+// right row); 0: right_order is the identity. Error if ids are negative or more distinct ids occur than fit.
 void finish_batch(Batch& batch, std::int64_t right_modulus);
 
 }  // namespace comera::data

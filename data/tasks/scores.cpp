@@ -1,5 +1,7 @@
 #include "data/tasks/scores.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -147,6 +149,7 @@ TaskScores unknown_scores(TaskKind kind, std::int64_t examples) {
           .matthews = unknown,
           .micro_f1 = unknown,
           .macro_f1 = unknown,
+          .exact_match = unknown,
           .pearson = unknown,
           .spearman = unknown,
           .mrr = unknown,
@@ -176,9 +179,30 @@ double TaskScores::value(TaskMetric metric) const {
       return recall_at_1;
     case TaskMetric::recall_at_10:
       return recall_at_10;
+    case TaskMetric::exact_match:
+      return exact_match;
   }
   return 0;
 }
+
+namespace {
+
+std::string describe_words(const TaskScores& scores) {
+  std::string text = scores.set + ":";
+  if (const auto& all = scores.entities) {
+    std::vector<std::string> types;
+    for (const EntityTypeScores& type : scores.types)
+      types.push_back(fmt::format("{} {:.2f} %", type.type, 100 * type.f1));
+    text +=
+        fmt::format(" F1 {:.2f} %, precision {:.2f} %, recall {:.2f} % of {} entities ({}),", 100 * all->f1,
+                    100 * all->precision, 100 * all->recall, grouped(all->entities), fmt::join(types, ", "));
+  }
+  return text + fmt::format(" accuracy {:.2f} % of {} words (majority {:.2f} %), loss {:.4f}, {} sentences",
+                            100 * scores.accuracy, grouped(scores.words), 100 * scores.majority, scores.loss,
+                            grouped(scores.examples));
+}
+
+}  // namespace
 
 std::string describe(const TaskScores& scores) {
   const std::string examples =
@@ -188,6 +212,10 @@ std::string describe(const TaskScores& scores) {
   if (scores.kind == TaskKind::regression)
     return fmt::format("{}: Pearson {:.4f}, Spearman {:.4f}, squared error {:.4f}, {}", scores.set,
                        scores.pearson, scores.spearman, scores.loss, examples);
+  if (scores.kind == TaskKind::token_classification) return describe_words(scores);
+  if (scores.kind == TaskKind::question_answering)
+    return fmt::format("{}: exact match {:.2f} %, F1 {:.2f} %, loss {:.4f}, {} questions", scores.set,
+                       100 * scores.exact_match, 100 * scores.f1, scores.loss, grouped(scores.examples));
   if (scores.kind == TaskKind::contrastive && scores.documents == 0)
     return fmt::format("{}: Spearman {:.4f}, Pearson {:.4f} of the cosines, {} pairs", scores.set,
                        scores.spearman, scores.pearson, grouped(scores.examples));

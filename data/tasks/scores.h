@@ -1,12 +1,21 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "data/tasks/task.h"
 
 namespace comera::data {
+
+// The named entities of a type, or of all types.
+struct EntityTypeScores {
+  std::string type;
+  double precision = 0, recall = 0, f1 = 0;
+  std::int64_t entities = 0;  // that should be found
+};
 
 // The quality of predictions on one set of examples. Scores of another kind of task are 0.
 struct TaskScores {
@@ -24,6 +33,13 @@ struct TaskScores {
 
   double micro_f1 = 0;  // of all decisions about several labels
   double macro_f1 = 0;  // the mean over these labels
+
+  // Of labels of words, whose accuracy is that of words, and whose f1 is that of entities.
+  std::int64_t words = 0;
+  std::optional<EntityTypeScores> entities = {};  // if the labels are those of entities
+  std::vector<EntityTypeScores> types = {};
+
+  double exact_match = 0;  // of answers in a text, whose f1 is that of words
 
   double pearson = 0;
   double spearman = 0;  // ranks of equal values are averaged

@@ -75,23 +75,20 @@ const std::vector<Task>& tasks() {
 }  // namespace
 
 bool fits(TaskMetric metric, TaskKind kind) {
-  switch (metric) {
-    case TaskMetric::accuracy:
-      return kind == TaskKind::classification || kind == TaskKind::multi_label;
-    case TaskMetric::f1:
-    case TaskMetric::matthews:
-      return kind == TaskKind::classification;
-    case TaskMetric::pearson:
-      return kind == TaskKind::regression;
-    case TaskMetric::spearman:
-      return kind == TaskKind::regression || kind == TaskKind::contrastive;
-    case TaskMetric::mrr:
-    case TaskMetric::recall_at_1:
-    case TaskMetric::recall_at_10:
-      return kind == TaskKind::contrastive;
-    case TaskMetric::micro_f1:
-    case TaskMetric::macro_f1:
-      return kind == TaskKind::multi_label;
+  using enum TaskMetric;
+  switch (kind) {
+    case TaskKind::classification:
+      return metric == accuracy || metric == f1 || metric == matthews;
+    case TaskKind::regression:
+      return metric == pearson || metric == spearman;
+    case TaskKind::multi_label:
+      return metric == micro_f1 || metric == macro_f1 || metric == accuracy;
+    case TaskKind::token_classification:
+      return metric == f1 || metric == accuracy;
+    case TaskKind::question_answering:
+      return metric == f1 || metric == exact_match;
+    case TaskKind::contrastive:
+      return metric == mrr || metric == recall_at_1 || metric == recall_at_10 || metric == spearman;
   }
   return false;
 }
@@ -131,6 +128,26 @@ std::string_view name_of(TaskMetric metric) {
       return "recall_at_1";
     case TaskMetric::recall_at_10:
       return "recall_at_10";
+    case TaskMetric::exact_match:
+      return "exact_match";
+  }
+  return "";
+}
+
+std::string_view name_of(TaskKind kind) {
+  switch (kind) {
+    case TaskKind::classification:
+      return "classification";
+    case TaskKind::regression:
+      return "regression";
+    case TaskKind::multi_label:
+      return "multi_label";
+    case TaskKind::token_classification:
+      return "token_classification";
+    case TaskKind::question_answering:
+      return "question_answering";
+    case TaskKind::contrastive:
+      return "contrastive";
   }
   return "";
 }

@@ -10,11 +10,14 @@
 namespace comera::data {
 
 enum class TaskKind : std::uint8_t {
-  classification,  // one of several classes
-  regression,      // a number
-  multi_label,     // any number of several labels
-  contrastive,     // vectors that are near each other where texts belong together
+  classification,        // one of several classes
+  regression,            // a number
+  multi_label,           // any number of several labels
+  token_classification,  // a label for each word
+  question_answering,    // a span of a text
+  contrastive,           // vectors that are near each other where texts belong together
 };
+std::string_view name_of(TaskKind kind);
 
 // The score that measures a model's quality; larger is better.
 enum class TaskMetric : std::uint8_t {
@@ -27,7 +30,8 @@ enum class TaskMetric : std::uint8_t {
   macro_f1,
   mrr,
   recall_at_1,
-  recall_at_10
+  recall_at_10,
+  exact_match,
 };
 std::string_view name_of(TaskMetric metric);
 // Whether it measures a task of this kind.
@@ -56,6 +60,7 @@ struct Task {
   TableFormat format = TableFormat::automatic;
   bool header = true;
   std::string separator = ",";  // between several labels in one field
+  std::int64_t overlap = 128;   // tokens that windows over a long text share
   double held_out = 0;  // share of the rows of a file that are held out, for sets that are a part of one
   std::vector<Set> train = {}, validation = {};
 };

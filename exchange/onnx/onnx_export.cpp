@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "exchange/onnx/onnx_graph.h"
 #include "exchange/onnx/onnx_layers.h"
@@ -26,14 +27,23 @@ class EncoderGraph {
     const std::string vocabulary = std::to_string(config_.vocabulary),
                       hidden = std::to_string(config_.hidden);
     const bool mlm = config_.head == HeadKind::mlm;
-    separate_ = !mlm && config_.pairs == PairEncoding::separate && !options_.encoder_only;
+    const bool sequences = reads_sequences(config_.head);
+    separate_ = sequences && config_.pairs == PairEncoding::separate && !options_.encoder_only;
     const Text first = input("", "sequence");
-    if (options_.encoder_only) {
+    if (options_.encoder_only || config_.head == HeadKind::contrastive) {
       graph_.output(encode(first), "last_hidden_state", {"batch", "sequence", hidden});
     } else if (mlm) {
       const Value h = layers_.norm("head.norm", activation(layers_.linear("head.transform", encode(first))));
       const Value logits = graph_.node("Add", {layers_.decode(h), layers_.parameter("head.bias")});
       graph_.output(logits, "logits", {"batch", "sequence", vocabulary});
+    } else if (config_.head == HeadKind::token_classification) {
+      graph_.output(layers_.linear("head.labels", encode(first)), "logits",
+                    {"batch", "sequence", std::to_string(config_.token_outputs())});
+    } else if (config_.head == HeadKind::question_answering) {
+      const std::vector<Value> ends = graph_.nodes("Split", {layers_.linear("head.spans", encode(first))}, 2,
+                                                   {{"axis", std::int64_t{-1}}});
+      for (const auto& [end, name] : {std::pair{ends[0], "start_logits"}, {ends[1], "end_logits"}})
+        graph_.output(graph_.node("Squeeze", {end, graph_.integers({2})}), name, {"batch", "sequence"});
     } else {
       Value features = pooled(first);
       if (separate_) features = compared(features, pooled(input("second_", "second_sequence")));

@@ -63,16 +63,8 @@ std::vector<std::string> read_names(const nlohmann::json& named, const std::stri
   return labels;
 }
 
-}  // namespace
-
-SequenceAnswers read_answers(const ConfigMembers& config) {
-  const auto problem = config.get<std::string>("problem_type", "");
-  COMERA_CHECK(
-      problem.empty() || problem == "regression" || problem == "single_label_classification" ||
-          problem == "multi_label_classification",
-      "{}: problem_type = \"{}\" cannot be imported; a head for classes, for several labels, or for one "
-      "score, can",
-      config.file(), problem);
+// num_labels, and the names if they are as many.
+SequenceAnswers count_labels(const ConfigMembers& config) {
   SequenceAnswers answers;
   if (config.has("id2label")) {
     const nlohmann::json named = config.get<nlohmann::json>("id2label");
@@ -85,6 +77,25 @@ SequenceAnswers read_answers(const ConfigMembers& config) {
       "num_labels", config.has("id2label") ? static_cast<std::int64_t>(answers.labels.size()) : 2);
   COMERA_CHECK(answers.count > 0 && answers.count < most_classes, "{}: {} classes cannot be imported ({})",
                config.file(), answers.count, config.has("num_labels") ? "num_labels" : "id2label");
+  return answers;
+}
+
+void give_names(SequenceAnswers& answers) {
+  if (answers.labels.empty())
+    for (std::int64_t i = 0; i < answers.count; ++i) answers.labels.push_back(fmt::format("LABEL_{}", i));
+}
+
+}  // namespace
+
+SequenceAnswers read_answers(const ConfigMembers& config) {
+  const auto problem = config.get<std::string>("problem_type", "");
+  COMERA_CHECK(
+      problem.empty() || problem == "regression" || problem == "single_label_classification" ||
+          problem == "multi_label_classification",
+      "{}: problem_type = \"{}\" cannot be imported; a head for classes, for several labels, or for one "
+      "score, can",
+      config.file(), problem);
+  SequenceAnswers answers = count_labels(config);
   answers.several = problem == "multi_label_classification";
   answers.regression = problem == "regression" || (problem.empty() && answers.count == 1);
   COMERA_CHECK(!answers.regression || answers.count == 1,
@@ -94,9 +105,16 @@ SequenceAnswers read_answers(const ConfigMembers& config) {
                "{}: problem_type = \"{}\" with one class cannot be imported: there is nothing to tell apart",
                config.file(), problem);
   if (answers.regression) answers.labels.clear();
-  if (!answers.regression && answers.labels.empty())
-    for (std::int64_t i = 0; i < answers.count; ++i) answers.labels.push_back(fmt::format("LABEL_{}", i));
+  if (!answers.regression) give_names(answers);
   return answers;
+}
+
+std::vector<std::string> read_token_labels(const ConfigMembers& config) {
+  SequenceAnswers answers = count_labels(config);
+  COMERA_CHECK(answers.count > 1,
+               "{}: one label of tokens cannot be imported: there is nothing to tell apart", config.file());
+  give_names(answers);
+  return answers.labels;
 }
 
 }  // namespace comera::exchange

@@ -22,4 +22,7 @@ struct SequenceAnswers {
 // here does not have.
 SequenceAnswers read_answers(const ConfigMembers& config);
 
+// The labels of tokens, by the same rules.
+std::vector<std::string> read_token_labels(const ConfigMembers& config);
+
 }  // namespace comera::exchange

@@ -8,7 +8,8 @@ from torch import nn
 from torch.nn import functional as F
 from transformers import PretrainedConfig, PreTrainedModel
 from transformers.activations import ACT2FN
-from transformers.modeling_outputs import BaseModelOutput, MaskedLMOutput, SequenceClassifierOutput
+from transformers.modeling_outputs import (BaseModelOutput, MaskedLMOutput, QuestionAnsweringModelOutput,
+                                           SequenceClassifierOutput, TokenClassifierOutput)
 
 
 class ComeraConfig(PretrainedConfig):
@@ -453,3 +454,43 @@ class ComeraForSequenceClassification(ComeraPreTrainedModel):
         loss = None if labels is None else self.loss(logits, labels)
         return self.given(SequenceClassifierOutput(loss=loss, logits=logits, hidden_states=found.hidden_states,
                                                    attentions=found.attentions), return_dict)
+
+
+class ComeraForTokenClassification(ComeraPreTrainedModel):
+    def __init__(self, config):
+        super().__init__(config)
+        self.num_labels = config.num_labels
+        self.comera = ComeraModel(config)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.head = nn.ModuleDict({"labels": nn.Linear(config.hidden_size, config.num_labels)})
+        self.post_init()
+
+    def forward(self, input_ids=None, attention_mask=None, token_type_ids=None, position_ids=None,
+                inputs_embeds=None, labels=None, return_dict=None, **others):
+        found = self.comera(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds,
+                            return_dict=True, **others)
+        logits = self.head["labels"](self.dropout(found.last_hidden_state))
+        loss = None if labels is None else F.cross_entropy(logits.flatten(0, 1), labels.flatten())
+        return self.given(TokenClassifierOutput(loss=loss, logits=logits, hidden_states=found.hidden_states,
+                                                attentions=found.attentions), return_dict)
+
+
+class ComeraForQuestionAnswering(ComeraPreTrainedModel):
+    def __init__(self, config):
+        super().__init__(config)
+        self.comera = ComeraModel(config)
+        self.head = nn.ModuleDict({"spans": nn.Linear(config.hidden_size, 2)})
+        self.post_init()
+
+    def forward(self, input_ids=None, attention_mask=None, token_type_ids=None, position_ids=None,
+                inputs_embeds=None, start_positions=None, end_positions=None, return_dict=None, **others):
+        found = self.comera(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds,
+                            return_dict=True, **others)
+        both = [logits.contiguous() for logits in self.head["spans"](found.last_hidden_state).unbind(-1)]
+        loss = None
+        if start_positions is not None and end_positions is not None:
+            loss = sum(F.cross_entropy(logits, places.flatten())
+                       for logits, places in zip(both, (start_positions, end_positions))) / 2
+        return self.given(QuestionAnsweringModelOutput(loss=loss, start_logits=both[0], end_logits=both[1],
+                                                       hidden_states=found.hidden_states,
+                                                       attentions=found.attentions), return_dict)

@@ -76,7 +76,28 @@ void add_comera_keys(Json& json, const EncoderConfig& model) {
   json["auto_map"] = {{"AutoConfig", file + "Config"},
                       {"AutoModel", file + "Model"},
                       {"AutoModelForMaskedLM", file + "ForMaskedLM"},
-                      {"AutoModelForSequenceClassification", file + "ForSequenceClassification"}};
+                      {"AutoModelForSequenceClassification", file + "ForSequenceClassification"},
+                      {"AutoModelForTokenClassification", file + "ForTokenClassification"},
+                      {"AutoModelForQuestionAnswering", file + "ForQuestionAnswering"}};
+}
+
+// The end of the names of transformers' classes with this head.
+const char* class_suffix(HeadKind head) {
+  switch (head) {
+    case HeadKind::mlm:
+      return "ForMaskedLM";
+    case HeadKind::token_classification:
+      return "ForTokenClassification";
+    case HeadKind::question_answering:
+      return "ForQuestionAnswering";
+    case HeadKind::contrastive:
+      return "Model";
+    case HeadKind::classification:
+    case HeadKind::regression:
+    case HeadKind::multi_label:
+      break;
+  }
+  return "ForSequenceClassification";
 }
 
 // As transformers calls it.
@@ -117,11 +138,8 @@ Activation read_activation(const ConfigMembers& members, Form form) {
 
 std::string config_json(const TransformersConfig& config, const data::SpecialIds& special) {
   const EncoderConfig& model = config.model;
-  const char* const head = model.head == HeadKind::mlm           ? "ForMaskedLM"
-                           : model.head == HeadKind::contrastive ? "Model"
-                                                                 : "ForSequenceClassification";
   Json json = {{"model_type", name_of(config.form)},
-               {"architectures", {class_prefix(config.form) + head}},
+               {"architectures", {class_prefix(config.form) + class_suffix(model.head)}},
                {"vocab_size", model.vocabulary},
                {"hidden_size", model.hidden},
                {"num_hidden_layers", model.layers},
@@ -143,11 +161,14 @@ std::string config_json(const TransformersConfig& config, const data::SpecialIds
     json["rotary_theta"] = model.rotary_theta;
   }
   if (config.form == Form::comera) add_comera_keys(json, model);
-  if (model.head == HeadKind::mlm || model.head == HeadKind::contrastive) return json.dump(2) + "\n";
-  json["problem_type"] = model.head == HeadKind::regression    ? "regression"
-                         : model.head == HeadKind::multi_label ? "multi_label_classification"
-                                                               : "single_label_classification";
-  for (std::int64_t i = 0; i < model.sequence_outputs(); ++i) {
+  const bool sequences = reads_sequences(model.head);
+  if (!sequences && model.head != HeadKind::token_classification) return json.dump(2) + "\n";
+  if (sequences)
+    json["problem_type"] = model.head == HeadKind::regression    ? "regression"
+                           : model.head == HeadKind::multi_label ? "multi_label_classification"
+                                                                 : "single_label_classification";
+  const std::int64_t outputs = sequences ? model.sequence_outputs() : model.token_outputs();
+  for (std::int64_t i = 0; i < outputs; ++i) {
     const std::string label = i < std::ssize(config.labels) ? config.labels[static_cast<std::size_t>(i)]
                                                             : fmt::format("LABEL_{}", i);
     json["id2label"][std::to_string(i)] = label;
@@ -178,18 +199,27 @@ Form form_in(const ConfigMembers& members) {
 void read_head(const ConfigMembers& members, TransformersConfig& config) {
   const auto architectures = members.get<std::vector<std::string>>("architectures", {});
   const std::string name = architectures.empty() ? "" : architectures.front();
-  const bool known = name.empty() || name.ends_with("Model") || name.ends_with("ForMaskedLM") ||
-                     name.ends_with("ForPreTraining") || name.ends_with("ForSequenceClassification");
-  COMERA_CHECK(
-      known, "{}: {} has a head that cannot be imported; masked-language models and sequence classifiers can",
-      members.file(), joined(architectures));
+  const auto is = [&](HeadKind head) { return name.ends_with(class_suffix(head)); };
+  const bool known = name.empty() || name.ends_with("Model") || name.ends_with("ForPreTraining") ||
+                     is(HeadKind::mlm) || is(HeadKind::classification) ||
+                     is(HeadKind::token_classification) || is(HeadKind::question_answering);
+  COMERA_CHECK(known,
+               "{}: {} has a head that cannot be imported; masked-language models, classifiers of sequences "
+               "or tokens, and question answering can",
+               members.file(), joined(architectures));
   const bool has_own_gelu = (config.form == Form::roberta || config.form == Form::electra) &&
                             (name.empty() || name.ends_with("ForMaskedLM"));
   COMERA_CHECK(!has_own_gelu || config.model.activation == Activation::gelu,
                "{}: architectures = [{}] cannot be imported: the head of {}'s masked language model has "
                "GELU whatever hidden_act is; only hidden_act = \"gelu\" can",
                members.file(), name, class_prefix(config.form));
-  if (!name.ends_with("ForSequenceClassification")) return;
+  if (is(HeadKind::question_answering)) config.model.head = HeadKind::question_answering;
+  if (is(HeadKind::token_classification)) {
+    config.model.head = HeadKind::token_classification;
+    config.labels = read_token_labels(members);
+    config.model.classes = std::ssize(config.labels);
+  }
+  if (!is(HeadKind::classification)) return;
   COMERA_CHECK(config.form != Form::roformer && config.form != Form::electra,
                "{}: architectures = {} cannot be imported: the head of {}'s classifier has another "
                "activation than tanh",

@@ -86,6 +86,7 @@ bool is_of_another_head(const std::string& name) {
   constexpr const char* heads[] = {"cls.",
                                    "lm_head.",
                                    "classifier",
+                                   "qa_outputs.",
                                    "pooler.",
                                    "head.",
                                    "predictions.",

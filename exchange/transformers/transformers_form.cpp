@@ -18,20 +18,20 @@ std::string base_prefix(Form form) {
 }
 
 FormChoice form_of(const EncoderConfig& config) {
-  const bool post = config.norm == NormPlacement::post, vectors = config.head == HeadKind::contrastive,
-             mlm = config.head == HeadKind::mlm || vectors;  // neither has a head of sequences
+  const bool post = config.norm == NormPlacement::post, sequences = reads_sequences(config.head);
   if (config.positions == Positions::relative) return {Form::comera, "its positions are relative"};
-  if (!mlm && config.pooling == Pooling::mean)
+  if (sequences && config.pooling == Pooling::mean)
     return {Form::comera, "its head takes the mean over a sequence's tokens"};
-  if (!mlm && config.pairs == PairEncoding::separate)
+  if (sequences && config.pairs == PairEncoding::separate)
     return {Form::comera, "its head compares two texts that are encoded separately"};
   if (config.positions == Positions::learned && config.has_narrow_tables()) {
-    if (post && mlm && config.activation == Activation::gelu) return {Form::electra};
+    const bool own_gelu = config.head == HeadKind::mlm && config.activation != Activation::gelu;
+    if (post && !sequences && !own_gelu) return {Form::electra};
     return {Form::comera, "its tables are narrower than its layers"};
   }
   if (config.positions == Positions::learned) return {post ? Form::bert : Form::megatron_bert};
   if (!post) return {Form::comera, "it is pre-norm with rotary positions"};
-  if (!mlm) return {Form::comera, "RoFormer's classifier has another activation than its pooler"};
+  if (sequences) return {Form::comera, "RoFormer's classifier has another activation than its pooler"};
   return {Form::roformer};
 }
 
@@ -98,13 +98,16 @@ LayerNames other_names(Form form) {
           {"head.norm", head.norm},
           {"head", head.decoder},
           {"head.pooler", roberta ? "classifier.dense" : base + (albert ? "pooler" : "pooler.dense")},
-          {"head.classifier", roberta ? "classifier.out_proj" : "classifier"}};
+          {"head.classifier", roberta ? "classifier.out_proj" : "classifier"},
+          {"head.labels", "classifier"},
+          {"head.spans", "qa_outputs"}};
 }
 
 bool is_linear(std::string_view layer) {
   return layer.find(".attention.") != std::string_view::npos ||
          layer.find(".ffn.") != std::string_view::npos || layer == "embedding.projection" ||
-         layer == "head.transform" || layer == "head.pooler" || layer == "head.classifier";
+         layer == "head.transform" || layer == "head.pooler" || layer == "head.classifier" ||
+         layer == "head.labels" || layer == "head.spans";
 }
 
 }  // namespace

@@ -12,8 +12,8 @@ namespace comera::exchange {
 enum class Form : std::uint8_t {
   bert,           // post-norm, learned positions
   megatron_bert,  // the same with pre-norm
-  roformer,       // post-norm, rotary positions, a masked-language head
-  electra,        // BERT with narrow tables and a masked-language head: ELECTRA's generator
+  roformer,       // post-norm, rotary positions, a head that reads tokens
+  electra,        // BERT with narrow tables and a head that reads tokens, as ELECTRA's generator
   roberta,        // read only: BERT with other names
   albert,         // read only: BERT with narrow tables, whose layers all have the same weights
   comera,         // no counterpart: with our modelling file (modeling_comera.py)

@@ -40,18 +40,24 @@ class Head {
                     MergedGradients* gradients) const = 0;
 };
 
+// A head with logits for single tokens: those whose positions a batch lists.
+class TokenwiseHead : public Head {
+ public:
+  // y (masked positions of the capacity, token_outputs), in the type of the parameters, for prediction; rows
+  // beyond the count are undefined. hidden: what the head reads.
+  virtual void logits(const EncoderStep& step, const Tensor& hidden, const Tensor& y) const = 0;
+};
+
 // Masked language modelling: logits = norm(gelu(W h + b)) tableᵀ + bias at masked positions, table tied to
 // the token embedding (Devlin et al., 2019). W maps to the table's width (as in ALBERT and ELECTRA).
-class MaskedLanguageHead final : public Head {
+class MaskedLanguageHead final : public TokenwiseHead {
  public:
   MaskedLanguageHead(ParameterStore& store, const EncoderConfig& config, const Embedding& tokens);
   std::vector<Linear*> linears() const override { return {transform_.get()}; }
   std::optional<RowSubset> reads(const PackedBatch& batch) const override;
   MergedFactors merge(const EncoderStep& step, Merging& merging) const override;
 
-  // y (masked positions of the capacity, vocabulary), in the type of the parameters, for prediction; rows
-  // beyond the count are undefined.
-  void logits(const EncoderStep& step, const Tensor& hidden, const Tensor& y) const;
+  void logits(const EncoderStep& step, const Tensor& hidden, const Tensor& y) const override;
 
  private:
   // The decoder's input, as far as the backward pass needs it.

@@ -65,10 +65,10 @@ const std::vector<Key<ModelSection>>& keys_of() {
       value("attention_dropout", &S::attention_dropout, from_to_below(0, 1),
             "dropout of attention probabilities"),
       value("head", &S::head,
-            "masked-language head, or a classification or regression head on the sequence's vector "
-            "(`finetune` sets it by the task)"),
+            "masked-language head, a classification or regression head on the sequence's vector, or one for "
+            "the labels of tokens or the first and last token of an answer (`finetune` sets it by the task)"),
       value("classes", &S::classes, count(1),
-            "classes of a classification head, or labels of a multi-label one"),
+            "classes of a classification head or of tokens, or labels of a multi-label one"),
       value("pooling", &S::pooling,
             "input of a classification or regression head: the `first` token's hidden state, or the "
             "`mean` of all"),

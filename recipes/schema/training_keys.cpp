@@ -109,27 +109,33 @@ const std::vector<Key<TaskSection>>& keys_of() {
       value("similarity", &S::similarity,
             "contrastive: tables of two texts and a score, to evaluate on by the correlation of the cosines "
             "with the scores; their columns are found"),
-      value("text", &S::text,
-            "names of the one or two text columns; contrastive: query and document, with a hard negative as "
-            "the third, or one text, which is its own document with another dropout mask"),
+      value(
+          "text", &S::text,
+          "names of the one or two text columns; contrastive: query and document, with a hard negative as "
+          "the third, or one text, which is its own document with another dropout mask; of words in columns "
+          "the number of theirs (default: 1)"),
       value("label", &S::label,
             "name of the column with the label or score. Empty for a multi-label task whose `labels` are "
-            "columns of 0 "
-            "or 1. A contrastive task needs none, and with one takes the rows that have one of `labels`"),
+            "columns of 0 or 1. A contrastive task needs none, and with one takes the rows that have one of "
+            "`labels`. Of words in columns its number (default: the last)"),
       value("separator", &S::separator,
             "text between the labels of a field of a multi-label task in TSV or CSV; JSON has lists"),
       value("labels", &S::labels,
             "the classes in the order of their ids; empty: those in the training files, sorted"),
-      value("kind", &S::kind,
-            "predict a class, a number (`regression`), or any number of labels (`multi_label`); set for a "
-            "GLUE task. `contrastive`: vectors in which a query is nearer to its document than to those of "
-            "the other examples of its micro-batch"),
+      value(
+          "kind", &S::kind,
+          "predict a class, a number (`regression`), any number of labels (`multi_label`), a label for each "
+          "word (`token_classification`, of CoNLL's columns), or an answer within a text "
+          "(`question_answering`, of SQuAD's JSON); set for a GLUE task. `contrastive`: vectors in which a "
+          "query "
+          "is nearer to its document than to those of the other examples of its micro-batch"),
       value(
           "metric", &S::metric,
           "score on the first validation file that selects the best model (default: accuracy; spearman for a "
-          "regression; micro_f1 for several labels, where accuracy is that of all labels together; "
-          "mrr for a contrastive task, which also has recall_at_1 and recall_at_10, or spearman on the first "
-          "table of `similarity`)"),
+          "regression; micro_f1 for several labels, where accuracy is that of all labels together; f1 of "
+          "entities and of answers; mrr for a contrastive task, which also has recall_at_1 and recall_at_10, "
+          "or "
+          "spearman on the first table of `similarity`)"),
       value(
           "class_weights", &S::class_weights, above(0),
           "weigh the loss of the classes: a number for each, in the order of `labels`, or `balanced`: the "
@@ -138,6 +144,8 @@ const std::vector<Key<TaskSection>>& keys_of() {
       value("temperature", &S::temperature, above(0), "contrastive: cosines are divided by it"),
       value("symmetric", &S::symmetric,
             "contrastive: let documents look for their queries too; the loss is the mean of both"),
+      value("overlap", &S::overlap, count(0),
+            "`question_answering`: tokens that two windows share where a text is longer than a sequence"),
       value("format", &S::format, "format of the files; `automatic`: by their names"),
       value("header", &S::header,
             "TSV and CSV files begin with a header line; without, columns are named 1, 2, 3, ..."),

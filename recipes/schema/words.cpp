@@ -25,11 +25,14 @@ const Words<Activation>& words_of() {
 
 template <>
 const Words<HeadKind>& words_of() {
-  static const Words<HeadKind> words = {{HeadKind::mlm, "mlm"},
-                                        {HeadKind::classification, "classification"},
-                                        {HeadKind::regression, "regression"},
-                                        {HeadKind::multi_label, "multi_label"},
-                                        {HeadKind::contrastive, "contrastive"}};
+  static const Words<HeadKind> words = [] {
+    Words<HeadKind> all;
+    for (const auto head :
+         {HeadKind::mlm, HeadKind::classification, HeadKind::regression, HeadKind::multi_label,
+          HeadKind::token_classification, HeadKind::question_answering, HeadKind::contrastive})
+      all.emplace_back(head, name_of(head));
+    return all;
+  }();
   return words;
 }
 
@@ -175,10 +178,14 @@ const Words<PairEncoding>& words_of() {
 
 template <>
 const Words<data::TaskKind>& words_of() {
-  static const Words<data::TaskKind> words = {{data::TaskKind::classification, "classification"},
-                                              {data::TaskKind::regression, "regression"},
-                                              {data::TaskKind::multi_label, "multi_label"},
-                                              {data::TaskKind::contrastive, "contrastive"}};
+  static const Words<data::TaskKind> words = [] {
+    Words<data::TaskKind> all;
+    for (const auto kind : {data::TaskKind::classification, data::TaskKind::regression,
+                            data::TaskKind::multi_label, data::TaskKind::token_classification,
+                            data::TaskKind::question_answering, data::TaskKind::contrastive})
+      all.emplace_back(kind, data::name_of(kind));
+    return all;
+  }();
   return words;
 }
 
@@ -186,10 +193,11 @@ template <>
 const Words<data::TaskMetric>& words_of() {
   static const Words<data::TaskMetric> words = [] {
     Words<data::TaskMetric> all;
-    for (const auto metric : {data::TaskMetric::accuracy, data::TaskMetric::f1, data::TaskMetric::matthews,
-                              data::TaskMetric::pearson, data::TaskMetric::spearman,
-                              data::TaskMetric::micro_f1, data::TaskMetric::macro_f1, data::TaskMetric::mrr,
-                              data::TaskMetric::recall_at_1, data::TaskMetric::recall_at_10})
+    for (const auto metric :
+         {data::TaskMetric::accuracy, data::TaskMetric::f1, data::TaskMetric::matthews,
+          data::TaskMetric::pearson, data::TaskMetric::spearman, data::TaskMetric::micro_f1,
+          data::TaskMetric::macro_f1, data::TaskMetric::exact_match, data::TaskMetric::mrr,
+          data::TaskMetric::recall_at_1, data::TaskMetric::recall_at_10})
       all.emplace_back(metric, data::name_of(metric));
     return all;
   }();

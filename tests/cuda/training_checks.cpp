@@ -60,6 +60,8 @@ void expect_losses_of_the_cpu(const TestDevice& device) {
     variants.push_back({small_config(false, HeadKind::mlm, norm)});
   }
   variants.push_back({removed_config()});
+  variants.push_back({small_config(true, HeadKind::token_classification)});
+  variants.push_back({small_config(true, HeadKind::question_answering)});
   variants.push_back({small_config(true), {.kind = OptimizerKind::muon}});
   variants.push_back({projected_config(), {.kind = OptimizerKind::muon}});
   variants.push_back({small_config(true), {.kind = OptimizerKind::lamb}});
@@ -148,6 +150,8 @@ std::vector<NarrowCase> narrow_cases(const MachineModel& machine) {
     cases.push_back({"pre-norm", small_config(tensorized, HeadKind::mlm, NormPlacement::pre)});
     cases.push_back({"classification", small_config(tensorized, HeadKind::classification)});
     cases.push_back({"regression", small_config(tensorized, HeadKind::regression)});
+    cases.push_back({"labels of tokens", small_config(tensorized, HeadKind::token_classification)});
+    cases.push_back({"answers", small_config(tensorized, HeadKind::question_answering)});
   }
   cases.push_back({"contrastive", small_config(true, HeadKind::contrastive)});
   cases.back().config.contrastive.temperature = 1;

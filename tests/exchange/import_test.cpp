@@ -44,7 +44,8 @@ TEST_P(Import, SaysWhatTransformersSaid) {
 INSTANTIATE_TEST_SUITE_P(Exchange, Import,
                          testing::Values("bert_mlm", "bert_classes", "bert_score", "megatron_mlm",
                                          "roberta_mlm", "roberta_classes", "electra_mlm", "albert_mlm",
-                                         "albert_classes"),
+                                         "albert_classes", "bert_tokens", "roberta_tokens", "electra_tokens",
+                                         "bert_answers", "roberta_answers", "albert_answers"),
                          [](const auto& tested) { return std::string(tested.param); });
 
 // The mean over one sequence of what the encoder gives.
@@ -106,6 +107,15 @@ TEST(ImportedModel, KeepsItsLabels) {
   EXPECT_EQ(loaded.tokenizer.vocabulary(), 25);
 }
 
+TEST(ImportedModel, KeepsTheLabelsOfTokens) {
+  const TemporaryFolder folder;
+  import_model(models / "electra_tokens", {}, folder / "model.h5");
+  const LoadedModel loaded(folder / "model.h5", {}, {}, "cpu");
+  EXPECT_EQ(loaded.recipe.task.labels, (std::vector<std::string>{"O", "B-X", "I-X"}));
+  EXPECT_EQ(loaded.recipe.task.kind, data::TaskKind::token_classification);
+  EXPECT_EQ(loaded.recipe.model.head, HeadKind::token_classification);
+}
+
 // import, compact --error 0, export: nobody's logits change.
 TEST(ImportedModel, GoesRoundWithoutALoss) {
   struct Table {
@@ -157,7 +167,7 @@ TEST(ImportRefuses, ConfigurationsOfOtherModels) {
       {"position_embedding_type", "relative_key", "position_embedding_type"},
       {"is_decoder", true, "is_decoder"},
       {"tie_word_embeddings", false, "tie_word_embeddings"},
-      {"architectures", {"BertForTokenClassification"}, "BertForTokenClassification has a head"},
+      {"architectures", {"BertForMultipleChoice"}, "BertForMultipleChoice has a head"},
       {"hidden_size", "8", "hidden_size = \"8\" is of the wrong kind"},
       {"hidden_size", 9, "config.json: "},
       {"hidden_size", 16, "but config.json makes it"},

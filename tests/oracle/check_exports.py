@@ -14,10 +14,13 @@ import sys
 
 import torch
 from safetensors.torch import load_file
-from transformers import AutoConfig, AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoTokenizer
+from transformers import (AutoConfig, AutoModelForMaskedLM, AutoModelForQuestionAnswering,
+                          AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer)
 
 LINES = 100
 TOLERANCE = 1e-4
+OF_TOKENS = {"ForMaskedLM": AutoModelForMaskedLM, "ForTokenClassification": AutoModelForTokenClassification,
+             "ForQuestionAnswering": AutoModelForQuestionAnswering}
 
 
 def padded(rows, fill):
@@ -32,8 +35,8 @@ def batches(given, size):
 
 def compare(folder, expected, count, batch):
     config = AutoConfig.from_pretrained(folder, trust_remote_code=True)
-    mlm = config.architectures[0].endswith("ForMaskedLM")
-    kind = AutoModelForMaskedLM if mlm else AutoModelForSequenceClassification
+    of_tokens = [kind for name, kind in OF_TOKENS.items() if config.architectures[0].endswith(name)]
+    kind = of_tokens[0] if of_tokens else AutoModelForSequenceClassification
     model, loading = kind.from_pretrained(folder, trust_remote_code=True, output_loading_info=True)
     strange = {key: value for key, value in loading.items() if value}
     model.eval()
@@ -49,11 +52,12 @@ def compare(folder, expected, count, batch):
             given = {"second_input_ids": padded(rest, 0),
                      "second_attention_mask": padded([[1] * len(row) for row in rest], 0)}
         with torch.no_grad():
-            logits = model(input_ids=padded(ids, 0), attention_mask=padded([[1] * len(row) for row in ids], 0),
-                           token_type_ids=padded(types, 0), **given).logits
+            said = model(input_ids=padded(ids, 0), attention_mask=padded([[1] * len(row) for row in ids], 0),
+                         token_type_ids=padded(types, 0), **given)
+        logits = said.logits if hasattr(said, "logits") else torch.stack((said.start_logits, said.end_logits), -1)
         for row, i in enumerate(numbers):
             positions = [int(v) for v in expected[f"{i}.positions"]]
-            found = logits[row, positions].flatten() if mlm else logits[row]
+            found = logits[row, positions].flatten() if of_tokens else logits[row]
             difference = (found - expected[f"{i}.logits"]).abs().max().item()
             worst = max(worst, difference if difference == difference else float("inf"))
     return worst, strange, config.model_type

@@ -9,10 +9,12 @@ import pathlib
 import shutil
 
 import torch
-from transformers import (AlbertConfig, AlbertForMaskedLM, AlbertForSequenceClassification, BertConfig,
-                          BertForMaskedLM, BertForSequenceClassification, BertModel, ElectraConfig, ElectraForMaskedLM,
-                          ElectraModel, MegatronBertConfig, MegatronBertForMaskedLM, RobertaConfig, RobertaForMaskedLM,
-                          RobertaForSequenceClassification)
+from transformers import (AlbertConfig, AlbertForMaskedLM, AlbertForQuestionAnswering,
+                          AlbertForSequenceClassification, BertConfig, BertForMaskedLM, BertForQuestionAnswering,
+                          BertForSequenceClassification, BertForTokenClassification, BertModel, ElectraConfig,
+                          ElectraForMaskedLM, ElectraForTokenClassification, ElectraModel, MegatronBertConfig,
+                          MegatronBertForMaskedLM, RobertaConfig, RobertaForMaskedLM, RobertaForQuestionAnswering,
+                          RobertaForSequenceClassification, RobertaForTokenClassification)
 
 FOLDER = pathlib.Path(__file__).parent / "transformers"
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] + [f"{p}{c}" for c in "abcdefghij" for p in ("", "##")]
@@ -50,7 +52,9 @@ def save(name, model, first=2):
     for ids, types in sequences(model.config, first):
         with torch.no_grad():
             out = model(input_ids=ids, token_type_ids=types)
-        said = out.logits[0] if hasattr(out, "logits") else out.last_hidden_state[0]
+        said = (out.logits[0] if hasattr(out, "logits") else
+                torch.stack((out.start_logits[0], out.end_logits[0]), -1) if hasattr(out, "start_logits") else
+                out.last_hidden_state[0])
         cases.append({"ids": ids[0].tolist(), "types": types[0].tolist(), "said": said.flatten().tolist()})
     (folder / "cases.json").write_text(json.dumps(cases) + "\n")
     (folder / "vocab.txt").write_text("\n".join(PIECES) + "\n")
@@ -73,6 +77,13 @@ def main():
     save("electra_encoder", ElectraModel(ElectraConfig(**narrow)))
     save("albert_mlm", AlbertForMaskedLM(AlbertConfig(**narrow)))
     save("albert_classes", AlbertForSequenceClassification(AlbertConfig(**narrow, **labels)))
+    of_words = dict(id2label={0: "O", 1: "B-X", 2: "I-X"}, label2id={"O": 0, "B-X": 1, "I-X": 2})
+    save("bert_tokens", BertForTokenClassification(BertConfig(**SIZES, **of_words)))
+    save("roberta_tokens", RobertaForTokenClassification(RobertaConfig(**roberta, **of_words)))
+    save("electra_tokens", ElectraForTokenClassification(ElectraConfig(**narrow, **of_words)))
+    save("bert_answers", BertForQuestionAnswering(BertConfig(**SIZES)))
+    save("roberta_answers", RobertaForQuestionAnswering(RobertaConfig(**roberta)))
+    save("albert_answers", AlbertForQuestionAnswering(AlbertConfig(**narrow)))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 // What a model says of given texts, for comparison with other programs: check_exports.py. A text per line; of
 // two texts, a tab between them. Writes a safetensors file with ids, type ids, and logits: of the first, the
-// last and every seventh position of a masked-language model, or of the sequence.
+// last and every seventh position of a head that reads tokens, or of the sequence.
 #include <fmt/format.h>
 
 #include <fstream>
@@ -20,7 +20,7 @@ data::Sample sample_of(const std::string& line, const LoadedModel& loaded) {
   const EncoderConfig& config = loaded.model.config();
   const data::SpecialIds& special = loaded.tokenizer.special();
   const std::size_t tab = line.find('\t');
-  const bool separate = config.head != HeadKind::mlm && config.pairs == PairEncoding::separate;
+  const bool separate = reads_sequences(config.head) && config.pairs == PairEncoding::separate;
   data::Sample sample;
   const auto add = [&](const std::string& text, bool begins, std::int32_t type) {
     std::vector<std::int32_t> ids = loaded.tokenizer.encode(text);
@@ -47,7 +47,7 @@ int print_logits(int argc, char** argv) {
   std::ifstream file(argv[2]);
   for (std::string line; std::getline(file, line);) samples.push_back(sample_of(line, loaded));
 
-  if (config.head == HeadKind::mlm)
+  if (!reads_sequences(config.head))
     for (data::Sample& sample : samples)
       for (std::size_t i = 0; i < sample.ids.size(); ++i)
         if (i % 7 == 0 || i + 1 == sample.ids.size()) {

@@ -14,17 +14,15 @@ namespace comera::test {
 namespace {
 
 MicroBatchCapacity trace_capacity(const EncoderConfig& config) {
-  constexpr std::int64_t sequences = 8;
-  return {.tokens = 48,
-          .sequences = sequences,
-          .longest = 16,
-          .masked = 24,
-          .unique_ids = 29,
-          .scores = config.head == HeadKind::contrastive ? config.scores_per_example(sequences) : 1};
+  MicroBatchCapacity capacity{.tokens = 48, .sequences = 8, .longest = 16, .masked = 24, .unique_ids = 29};
+  make_room_for_targets(config.head, capacity);
+  if (config.head == HeadKind::contrastive) capacity.scores = config.scores_per_example(capacity.sequences);
+  return capacity;
 }
 
 // Batches that depend on nothing but these lines.
-data::Batch trace_batch(const EncoderConfig& config, std::int64_t right_rows, int step) {
+data::Batch trace_batch(const Model& model, int step) {
+  const EncoderConfig& config = model.config();
   data::Batch batch(trace_capacity(config));
   std::uint32_t state = 12345 + 77 * step;
   const auto next = [&state] { return (state = state * 1664525u + 1013904223u) >> 16; };
@@ -35,8 +33,11 @@ data::Batch trace_batch(const EncoderConfig& config, std::int64_t right_rows, in
       if (i % 4 == 1 || length == 1) {
         positions.push_back(i);
         targets.push_back(static_cast<std::int32_t>((ids.back() * 7 + 3) % 29));  // something to learn
+        if (config.head == HeadKind::token_classification) targets.back() %= config.classes;
       }
     }
+    if (config.head == HeadKind::question_answering)
+      positions = targets = {length / 3, std::min(length / 3 + 2, length - 1)};
     batch.add_sequence(ids.data(), nullptr, length, positions, targets, length % 2);
   }
   if (config.head == HeadKind::contrastive) {  // two pairs
@@ -48,7 +49,7 @@ data::Batch trace_batch(const EncoderConfig& config, std::int64_t right_rows, in
       std::fill_n(batch.scores.begin() + e * documents, batch.examples, 0.F);
     }
   }
-  data::finish_batch(batch, right_rows);
+  data::finish_batch(batch, model.token_embedding().right_rows());
   return batch;
 }
 
@@ -66,7 +67,7 @@ std::vector<double> trace(EncoderConfig config, const Processor& processor, int 
     engine.clear_results();
     double targets = 0;
     for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
-      const data::Batch batch = trace_batch(config, model.token_embedding().right_rows(), 2 * step + micro_batch);
+      const data::Batch batch = trace_batch(model, 2 * step + micro_batch);
       engine.load(batch.block());
       engine.micro({.seed = 9,
                     .step = static_cast<std::uint32_t>(step),
@@ -97,7 +98,7 @@ std::map<std::string, std::vector<double>> gradients(EncoderConfig config, const
     }
   engine.set_micro_batches(EncoderMicroBatches(model, trace_capacity(config)));
   engine.clear_results();
-  engine.load(trace_batch(config, model.token_embedding().right_rows(), 1).block());
+  engine.load(trace_batch(model, 1).block());
   if (announced)
     model.on_gradients_ready([&](const std::vector<ParameterRange>& ranges) { announced(store, ranges); });
   engine.micro({.seed = 9, .step = 0, .micro_batch = 0});

@@ -26,7 +26,7 @@ class InferenceEngine {
     predictions,  // of the head, for each sequence
     mean,         // encoder vectors: the mean over a sequence
     first,        // encoder vectors: that of the first token
-    logits,       // of a masked-language head, for each masked position
+    logits,       // of a head that reads tokens, for each masked position
   };
 
   // The model must be in the processor's memory, and outlive this; its parameters must not change.

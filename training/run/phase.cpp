@@ -11,10 +11,7 @@ void require_masked_language_head(const EncoderConfig& config) {
     throw UsageError(
         fmt::format("model.head = \"{}\" cannot be pretrained; set model.head to \"mlm\", or use "
                     "`comera finetune`",
-                    config.head == HeadKind::regression    ? "regression"
-                    : config.head == HeadKind::multi_label ? "multi_label"
-                    : config.head == HeadKind::contrastive ? "contrastive"
-                                                           : "classification"));
+                    name_of(config.head)));
 }
 
 void refuse_mask_probability(const std::vector<PhaseSection>& phases, const std::string& why) {

@@ -105,12 +105,15 @@ double TrainingRun::uniform_loss() const {
     case HeadKind::mlm:
       return std::log(static_cast<double>(setup_.tokenizer->vocabulary()));
     case HeadKind::classification:
+    case HeadKind::token_classification:
       return std::log(static_cast<double>(recipe.model.classes));
     case HeadKind::multi_label:
       return std::log(2.0);  // of each label
     case HeadKind::regression:
     case HeadKind::contrastive:  // depends on the documents of each micro-batch
       return 0;
+    case HeadKind::question_answering:
+      return std::log(static_cast<double>(recipe.phases[0].length));
   }
   return 0;
 }

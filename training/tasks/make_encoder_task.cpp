@@ -5,11 +5,26 @@
 #include <algorithm>
 
 #include "training/run/phase.h"
+#include "training/tasks/annotated_task.h"
 #include "training/tasks/masked_language_task.h"
 #include "training/tasks/sequence_task.h"
 #include "training/vectors/contrastive_task.h"
 
 namespace comera {
+
+namespace {
+
+// Texts are divided into sequences once.
+void require_one_length(const std::vector<PhaseSection>& phases) {
+  for (std::size_t i = 1; i < phases.size(); ++i)
+    if (phases[i].length != phases[0].length)
+      throw UsageError(
+          fmt::format("phase.{}.length = {} differs from phase.0.length = {}: texts with answers within them "
+                      "are divided into sequences once; give all phases one length",
+                      i, phases[i].length, phases[0].length));
+}
+
+}  // namespace
 
 std::unique_ptr<EncoderTask> make_encoder_task(const Recipe& recipe, bool finetune,
                                                const data::Tokenizer& tokenizer, const EncoderConfig& config,
@@ -35,9 +50,14 @@ std::unique_ptr<EncoderTask> make_encoder_task(const Recipe& recipe, bool finetu
   }
   std::int64_t length = 0;
   for (const PhaseSection& phase : recipe.phases) length = std::max(length, phase.length);
-  auto task = std::make_unique<SequenceTask>(recipe.task, tokenizer, config, length);
-  for (const std::string& line : task->reports()) log(line);
-  return task;
+  if (data::is_annotation(recipe.task.kind)) require_one_length(recipe.phases);
+  const auto with_reports = [&](auto task) -> std::unique_ptr<EncoderTask> {
+    for (const std::string& line : task->reports()) log(line);
+    return task;
+  };
+  if (data::is_annotation(recipe.task.kind))
+    return with_reports(std::make_unique<AnnotatedTask>(recipe.task, tokenizer, config, length));
+  return with_reports(std::make_unique<SequenceTask>(recipe.task, tokenizer, config, length));
 }
 
 }  // namespace comera

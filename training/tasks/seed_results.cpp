@@ -18,6 +18,7 @@
 #include "storage/small_file.h"
 #include "training/inference/inference_engine.h"
 #include "training/inference/trained_model.h"
+#include "training/tasks/annotated_task.h"
 #include "training/tasks/sequence_task.h"
 #include "training/vectors/vector_scores.h"
 
@@ -42,7 +43,8 @@ const std::vector<data::TaskMetric>& kept_metrics(const data::TaskScores& scores
   static const std::vector<data::TaskMetric> of_classes = {accuracy, f1, matthews},
                                              of_scores = {pearson, spearman},
                                              of_labels = {micro_f1, macro_f1, accuracy},
-                                             of_retrieval = {mrr, recall_at_1, recall_at_10};
+                                             of_retrieval = {mrr, recall_at_1, recall_at_10},
+                                             of_words = {f1, accuracy}, of_answers = {exact_match, f1};
   switch (scores.kind) {
     case data::TaskKind::regression:
       return of_scores;
@@ -50,6 +52,10 @@ const std::vector<data::TaskMetric>& kept_metrics(const data::TaskScores& scores
       return of_labels;
     case data::TaskKind::contrastive:
       return scores.documents > 0 ? of_retrieval : of_scores;
+    case data::TaskKind::token_classification:
+      return of_words;
+    case data::TaskKind::question_answering:
+      return of_answers;
     case data::TaskKind::classification:
       break;
   }
@@ -87,6 +93,8 @@ double& value_in(data::TaskScores& scores, data::TaskMetric metric) {
       return scores.recall_at_1;
     case data::TaskMetric::recall_at_10:
       return scores.recall_at_10;
+    case data::TaskMetric::exact_match:
+      return scores.exact_match;
   }
   throw Error("a score without a place");
 }
@@ -184,6 +192,13 @@ std::vector<data::TaskScores> score_model(const std::filesystem::path& checkpoin
       sets.push_back(std::move(set));
     for (const VectorSet& set : sets)
       scores.push_back(*score_vectors(engine, set, capacity, config.contrastive.temperature));
+  } else if (data::is_annotation(task.kind)) {
+    InferenceEngine engine(loaded.model, InferenceEngine::Output::logits, loaded.processor);
+    for (const data::Task::Set& set : task.validation) {
+      const auto examples = data::read_annotated(task, {set}, loaded.tokenizer, true, length);
+      scores.push_back(
+          scores_of(*examples, task.kind, *annotate(engine, *examples, capacity, config.types), set.name));
+    }
     return scores;
   }
   InferenceEngine engine(loaded.model, InferenceEngine::Output::predictions, loaded.processor);

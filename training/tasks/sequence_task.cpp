@@ -10,6 +10,7 @@
 #include <numeric>
 #include <set>
 
+#include "data/annotations/token_examples.h"
 #include "kernels/core/tensors/finite.h"
 #include "recipes/fit_shapes.h"
 #include "recipes/suggest.h"
@@ -64,11 +65,9 @@ void check_answers(const data::Task& task, const data::Examples& examples) {
         return fmt::format("label '{}'", task.labels[static_cast<std::size_t>(examples.label(0))]);
       case data::TaskKind::regression:
         return fmt::format("score {}", examples.score(0));
-      case data::TaskKind::multi_label:
-      case data::TaskKind::contrastive:
-        break;
+      default:
+        return "labels";
     }
-    return "labels";
   };
   throw Error(
       fmt::format("{}: all {} examples have the same {}, so there is nothing to learn; give other files, or "
@@ -76,31 +75,46 @@ void check_answers(const data::Task& task, const data::Examples& examples) {
                   fmt::join(files_of(task.train), ", "), examples.count(), answer()));
 }
 
-const char* name_of_kind(data::TaskKind kind) {
-  return kind == data::TaskKind::regression       ? "regression"
-         : kind == data::TaskKind::classification ? "classification"
-         : kind == data::TaskKind::contrastive    ? "contrastive task"
-                                                  : "task with several labels";
+// What follows from the kind of a task.
+struct KindTraits {
+  const char* name;
+  data::TaskMetric metric;  // usual one
+  HeadKind head;
+  bool has_labels;
+};
+
+KindTraits traits_of(data::TaskKind kind) {
+  using enum data::TaskMetric;
+  switch (kind) {
+    case data::TaskKind::classification:
+      return {"classification", accuracy, HeadKind::classification, true};
+    case data::TaskKind::regression:
+      return {"regression", spearman, HeadKind::regression, false};
+    case data::TaskKind::multi_label:
+      return {"task with several labels", micro_f1, HeadKind::multi_label, true};
+    case data::TaskKind::token_classification:
+      return {"token classification", f1, HeadKind::token_classification, true};
+    case data::TaskKind::question_answering:
+      return {"question answering", f1, HeadKind::question_answering, false};
+    case data::TaskKind::contrastive:
+      return {"contrastive task", mrr, HeadKind::contrastive, true};  // labels choose rows
+  }
+  throw Error("a task of no kind");
 }
 
-data::TaskMetric usual_metric(data::TaskKind kind) {
-  return kind == data::TaskKind::regression    ? data::TaskMetric::spearman
-         : kind == data::TaskKind::multi_label ? data::TaskMetric::micro_f1
-         : kind == data::TaskKind::contrastive ? data::TaskMetric::mrr
-                                               : data::TaskMetric::accuracy;
-}
-
-HeadKind head_for(data::TaskKind kind) {
-  return kind == data::TaskKind::regression    ? HeadKind::regression
-         : kind == data::TaskKind::multi_label ? HeadKind::multi_label
-                                               : HeadKind::classification;
+// Of labels that are not those of entities, such as parts of speech, words are counted.
+data::TaskMetric metric_of(const TaskSection& resolved) {
+  if (resolved.metric) return *resolved.metric;
+  const bool words = resolved.kind == data::TaskKind::token_classification &&
+                     std::ranges::none_of(resolved.labels, data::is_chunk_label);
+  return words ? data::TaskMetric::accuracy : traits_of(resolved.kind).metric;
 }
 
 void check_class_weights(const TaskSection& resolved) {
   const ClassWeights& weights = resolved.class_weights;
   if (weights.any() && resolved.kind != data::TaskKind::classification)
     throw UsageError(fmt::format("task.class_weights is for classes, but the task is a {}; remove it",
-                                 name_of_kind(resolved.kind)));
+                                 traits_of(resolved.kind).name));
   if (!weights.values.empty() && weights.values.size() != resolved.labels.size())
     throw UsageError(
         fmt::format("task.class_weights has {} weights, but there are {} classes: {}; give one for "
@@ -175,20 +189,24 @@ data::Task task_of(const TaskSection& section, TaskUse use) {
           fmt::format("task.folder is for GLUE tasks, but task.name = \"{}\" is not a GLUE task{}; for your "
                       "own files set task.train and task.validation",
                       section.name, suggestion(section.name, glue)));
-    if (trains && section.text.empty()) missing("task.text", "the one or two columns with text");
-    const bool columns = section.kind == data::TaskKind::multi_label && !section.labels.empty();
+    const bool annotated = data::is_annotation(section.kind);
+    if (trains && !annotated && section.text.empty())
+      missing("task.text", "the one or two columns with text");
+    const bool columns =
+        annotated || (section.kind == data::TaskKind::multi_label && !section.labels.empty());
     if (trains && section.label.empty() && !columns && section.kind != data::TaskKind::contrastive)
       missing("task.label", "the column with the label or score");
     if (trains && section.train.empty()) missing("task.train", "the files to train on");
     task.name = section.name;
     task.kind = section.kind;
-    task.metric = usual_metric(section.kind);
+    task.metric = metric_of(section);
   }
   if (section.format != data::TableFormat::automatic) task.format = section.format;
   if (!section.header) task.header = false;
   task.separator = section.separator;
   if (task.separator.empty())
     throw UsageError("task.separator is empty; give the text between labels, such as \",\"");
+  task.overlap = section.overlap;
   if (!section.text.empty()) task.text = section.text;
   if (!section.label.empty()) task.label = section.label;
   if (!section.labels.empty()) task.labels = section.labels;
@@ -204,12 +222,13 @@ data::Task task_of(const TaskSection& section, TaskUse use) {
   if (!contrastive && !section.similarity.empty())
     throw UsageError(
         "task.similarity is for task.kind = \"contrastive\"; name tables to evaluate on in task.validation");
-  if (task.kind == data::TaskKind::regression && !task.labels.empty())
-    throw UsageError("task.labels names classes, but task.kind is \"regression\"; remove one of them");
+  if (!traits_of(task.kind).has_labels && !task.labels.empty())
+    throw UsageError(fmt::format("task.labels names classes, but task.kind is \"{}\"; remove one of them",
+                                 data::name_of(task.kind)));
   check_labels(section.labels, task.kind);
   if (!data::fits(task.metric, task.kind))
     throw UsageError(fmt::format("task.metric = \"{}\" does not fit a {}", data::name_of(task.metric),
-                                 name_of_kind(task.kind)));
+                                 traits_of(task.kind).name));
   return task;
 }
 
@@ -217,22 +236,27 @@ Recipe resolve_task(const Recipe& recipe) {
   Recipe resolved = recipe;
   data::Task task = task_of(recipe.task);
   if (task.kind == data::TaskKind::contrastive) return resolve_contrastive(recipe, task);
-  if (task.kind != data::TaskKind::regression && task.labels.empty())
-    task.labels = data::find_labels(task, task.train);
+  const bool labelled = traits_of(task.kind).has_labels, annotated = data::is_annotation(task.kind);
+  if (labelled && task.labels.empty())
+    task.labels = annotated ? data::find_token_labels(task, task.train) : data::find_labels(task, task.train);
   TaskSection& section = resolved.task;
   section.kind = task.kind;
-  section.metric = task.metric;
   section.text = task.text;
   section.label = task.label;
   section.labels = task.labels;
+  section.metric = annotated ? metric_of(section) : task.metric;
   section.format = task.format;
   section.header = task.header;
-  if (task.text.size() == 1) resolved.model.pairs = PairEncoding::joint;  // one text is no pair
+  if (task.text.size() < 2) resolved.model.pairs = PairEncoding::joint;  // one text is no pair
   // An encoder's recipe may contain the ranks of a head that this model does not have.
   if (resolved.model.head == HeadKind::mlm) resolved.tensorized.ranks.erase("head.transform");
-  resolved.model.head = head_for(task.kind);
-  if (task.kind != data::TaskKind::regression)
-    resolved.model.classes = static_cast<std::int64_t>(task.labels.size());
+  resolved.model.head = traits_of(task.kind).head;
+  if (!reads_sequences(resolved.model.head)) {  // its head has no other layer than that of its scores
+    resolved.tensorized.head.reset();
+    for (const char* layer : {"head.transform", "head.pooler"}) resolved.tensorized.ranks.erase(layer);
+    resolved.model.pooling = Pooling::first;
+  }
+  if (labelled) resolved.model.classes = static_cast<std::int64_t>(task.labels.size());
   check_class_weights(section);
   std::vector<std::string> notes;
   fit_head(resolved.tensorized, resolved.model, notes);
@@ -290,6 +314,28 @@ std::optional<data::TaskScores> score(InferenceEngine& engine, const data::Task&
   return scores;
 }
 
+namespace {
+
+Json metrics_of_annotations(const data::TaskScores& scores, Json object) {
+  if (scores.kind == data::TaskKind::question_answering) {
+    object["exact_match"] = scores.exact_match;
+    object["f1"] = scores.f1;
+    return object;
+  }
+  object["words"] = scores.words;
+  object["accuracy"] = scores.accuracy;
+  object["majority"] = scores.majority;
+  const auto values = [](const data::EntityTypeScores& of) {
+    return Json{{"precision", of.precision}, {"recall", of.recall}, {"f1", of.f1}, {"entities", of.entities}};
+  };
+  if (!scores.entities) return object;
+  object.update(values(*scores.entities));
+  for (const data::EntityTypeScores& type : scores.types) object["types"][type.type] = values(type);
+  return object;
+}
+
+}  // namespace
+
 Json metrics_of(const data::TaskScores& scores) {
   Json object = {{"examples", scores.examples}};
   set_if_finite(object, "loss", scores.loss);
@@ -311,6 +357,7 @@ Json metrics_of(const data::TaskScores& scores) {
     set_if_finite(object, "recall_at_10", scores.recall_at_10);
     return object;
   }
+  if (data::is_annotation(scores.kind)) return metrics_of_annotations(scores, std::move(object));
   object["accuracy"] = scores.accuracy;
   object["standard_error"] = scores.standard_error;
   if (scores.kind == data::TaskKind::multi_label) {
