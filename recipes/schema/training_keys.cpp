@@ -132,10 +132,8 @@ const std::vector<Key<TaskSection>>& keys_of() {
       value(
           "metric", &S::metric,
           "score on the first validation file that selects the best model (default: accuracy; spearman for a "
-          "regression; micro_f1 for several labels, where accuracy is that of all labels together; f1 of "
-          "entities and of answers; mrr for a contrastive task, which also has recall_at_1 and recall_at_10, "
-          "or "
-          "spearman on the first table of `similarity`)"),
+          "regression; micro_f1 for several labels, where accuracy is that of all together; f1 of entities and "
+          "of answers; mrr for a contrastive task, or spearman on the first table of `similarity`)"),
       value(
           "class_weights", &S::class_weights, above(0),
           "weigh the loss of the classes: a number for each, in the order of `labels`, or `balanced`: the "
