@@ -40,15 +40,15 @@ data::AnnotationFormat format_for(data::TaskKind kind, const std::filesystem::pa
 }
 
 // The task of the model for one file of examples.
-struct Question {
+struct ReadFile {
   data::Task task;
   MicroBatchCapacity capacity;
   std::unique_ptr<data::AnnotatedExamples> examples;
 };
 
-Question read_examples(const InferenceOptions& options, const LoadedModel& loaded, const data::Task::Set& set,
+ReadFile read_examples(const InferenceOptions& options, const LoadedModel& loaded, const data::Task::Set& set,
                        bool labels) {
-  Question question{.task = task_of(loaded.recipe.task, TaskUse::inference),
+  ReadFile question{.task = task_of(loaded.recipe.task, TaskUse::inference),
                     .capacity = inference_capacity(options, loaded),
                     .examples = nullptr};
   question.examples =
@@ -57,7 +57,7 @@ Question read_examples(const InferenceOptions& options, const LoadedModel& loade
   return question;
 }
 
-std::vector<double> values_for(const LoadedModel& loaded, const Question& question) {
+std::vector<double> values_for(const LoadedModel& loaded, const ReadFile& question) {
   InferenceEngine engine(loaded.model, InferenceEngine::Output::logits, loaded.processor);
   return *annotate(engine, *question.examples, question.capacity, loaded.model.config().types);
 }
@@ -74,7 +74,7 @@ bool is_annotation_output(const std::filesystem::path& output) {
 
 data::TaskScores score_annotations(const InferenceOptions& options, LoadedModel& loaded,
                                    const data::Task::Set& set) {
-  const Question question = read_examples(options, loaded, set, true);
+  const ReadFile question = read_examples(options, loaded, set, true);
   data::TaskScores scores =
       scores_of(*question.examples, question.task.kind, values_for(loaded, question), set.name);
   require_finite(scores.loss, options, set.file);
@@ -84,7 +84,7 @@ data::TaskScores score_annotations(const InferenceOptions& options, LoadedModel&
 void predict_annotations(const InferenceOptions& options, LoadedModel& loaded,
                          const std::filesystem::path& input, const OutputOptions& output) {
   const data::AnnotationFormat format = format_for(loaded.recipe.task.kind, output.path);
-  const Question question = read_examples(options, loaded, {"input", input}, false);
+  const ReadFile question = read_examples(options, loaded, {"input", input}, false);
   const std::vector<double> values = values_for(loaded, question);
   require_finite(values, options, input.string());
   storage::write_file_durably(output.path, question.examples->predictions(values, format));

@@ -197,7 +197,7 @@ void TokenExamples::keep(std::int64_t position, std::span<const double> logits, 
 }
 
 TaskScores TokenExamples::scores(std::span<const double> values) const {
-  TaskScores scores{.kind = TaskKind::token_classification, .examples = count()};
+  TaskScores scores{.set = {}, .kind = TaskKind::token_classification, .examples = count()};
   std::vector<std::string> wanted, found;
   std::vector<std::int64_t> counts(labels_.size());
   std::int64_t right = 0, known = 0;
@@ -217,12 +217,12 @@ TaskScores TokenExamples::scores(std::span<const double> values) const {
   scores.majority = static_cast<double>(*std::ranges::max_element(counts)) / words;
   if (std::ranges::none_of(labels_, is_chunk_label)) return scores;
   const EntityScores entities = entity_scores(wanted, found, sentence_ends_);
-  const auto part = [](const std::string& type, const EntityCounts& counts) {
+  const auto part = [](const std::string& type, const EntityCounts& of) {
     return EntityTypeScores{.type = type,
-                            .precision = counts.precision(),
-                            .recall = counts.recall(),
-                            .f1 = counts.f1(),
-                            .entities = counts.wanted};
+                            .precision = of.precision(),
+                            .recall = of.recall(),
+                            .f1 = of.f1(),
+                            .entities = of.wanted};
   };
   scores.entities = part("", entities.all);
   scores.f1 = scores.entities->f1;
