@@ -79,7 +79,10 @@ bool is_no_better_than_guessing(const TrainingRun& run, const TrainingOutcome& o
   const data::TaskScores& last = sets_of(*outcome.evaluation).front();
   const data::TaskMetric metric = *run.recipe().task.metric;
   const bool has_best = !outcome.best.empty();
-  if (last.kind == data::TaskKind::classification && metric != data::TaskMetric::matthews) {
+  if (last.kind == data::TaskKind::contrastive) return false;
+  const bool classes = last.kind == data::TaskKind::classification && metric != data::TaskMetric::matthews;
+  if (classes || metric == data::TaskMetric::accuracy) {
+    if (last.majority == 0) return false;  // of several labels
     const bool by_accuracy = has_best && metric == data::TaskMetric::accuracy;
     return (by_accuracy ? outcome.best_score : last.accuracy) <= last.majority;
   }

@@ -16,9 +16,9 @@ struct ExportOptions {
   // For sentence-transformers: the encoder without its head, and the modules around it. Contrastive models
   // are always written so.
   bool sentence_vectors = false;
-  bool overwrite = false;  // replaces an export in the folder
-  bool onnx = false;           // also model.onnx
-  OnnxOptions of_onnx = {};    // with 8 bits: also model_quantized.onnx
+  bool overwrite = false;    // replaces an export in the folder
+  bool onnx = false;         // also model.onnx
+  OnnxOptions of_onnx = {};  // with 8 bits: also model_quantized.onnx
 };
 
 struct Exported {

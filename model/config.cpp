@@ -13,7 +13,8 @@ std::string_view name_of(Positions positions) {
 
 std::string_view name_of(HeadKind head) {
   constexpr std::string_view names[] = {"mlm",         "classification",       "regression",
-                                        "multi_label", "token_classification", "question_answering"};
+                                        "multi_label", "token_classification", "question_answering",
+                                        "contrastive"};
   return names[static_cast<int>(head)];
 }
 

@@ -61,7 +61,8 @@ std::int64_t total_of(const ParameterStore& store, const std::function<bool(cons
 
 bool is_norm(const ParameterInfo& info) { return info.name.find("norm") != std::string::npos; }
 bool is_head(const ParameterInfo& info) {
-  return info.name.starts_with("head.classifier.") || info.name == "head.bias";
+  return info.name.starts_with("head.classifier.") || info.name.starts_with("head.labels.") ||
+         info.name.starts_with("head.spans.") || info.name == "head.bias";
 }
 bool is_bias(const ParameterInfo& info) {
   return info.name.ends_with(".bias") && !is_norm(info) && !is_head(info);

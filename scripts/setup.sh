@@ -27,7 +27,7 @@ fail() {
 
 while (($# > 0)); do
   case "$1" in
-    --dev) packages+=(git clang clang-format clang-tidy libclang-rt-dev libomp-dev shellcheck dpkg-dev mmdebstrap) ;; # clang needs its own omp.h
+    --dev) packages+=(git clang clang-format clang-tidy libclang-rt-dev libomp-dev shellcheck dpkg-dev mmdebstrap python3-dev python3-venv) ;; # clang needs its own omp.h
     --also)
       (($# > 1)) || fail "--also needs the name of a package"
       packages+=("$2")

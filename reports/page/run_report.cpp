@@ -98,7 +98,7 @@ Json tables_of(const ReportedRun& run, const Story& story) {
   if (story.evaluation != nullptr) {
     const bool has_score = number_in(*story.best, "score").has_value();
     add_sets(tables, *story.best, "validation",
-             has_score ? fmt::format("Scores of the best model, step {}", grouped(step_of(*story.best)))
+             has_score ? fmt::format("Best scores, step {}", grouped(step_of(*story.best)))
                        : std::string("Scores of the last model"));
     add_sets(tables, *story.evaluation, "sources", "Held out, by source");
   }
@@ -181,7 +181,8 @@ std::vector<std::pair<std::string, Json>> results_of(const ReportedRun& run, con
       {"normalised cross-entropy", of(story.evaluation, "validation_normalised_entropy")}};
   if (const Json* sets = story.best != nullptr ? object_in(*story.best, "validation") : nullptr)
     for (const auto& [set, numbers] : sets->items())
-      for (const char* metric : {"accuracy", "f1", "micro_f1", "macro_f1", "matthews", "pearson", "spearman"})
+      for (const char* metric : {"accuracy", "f1", "micro_f1", "macro_f1", "matthews", "pearson", "spearman",
+                                 "mrr", "recall_at_1", "recall_at_10", "exact_match"})
         if (const auto value = number_in(numbers, metric))
           results.emplace_back(fmt::format("{}, {}", set, metric), rounded(*value));
   results.emplace_back("training loss of the last steps", of(story.training, "loss"));
@@ -231,7 +232,7 @@ Json headline_of(const Story& story) {
     return Json::array({"held-out loss, nats", rounded(*loss)});
   if (const Json* sets = object_in(*story.best, "validation"))
     for (const auto& [set, numbers] : sets->items())
-      for (const char* metric : {"accuracy", "pearson"})
+      for (const char* metric : {"exact_match", "mrr", "micro_f1", "accuracy", "pearson"})
         if (const auto value = number_in(numbers, metric))
           return Json::array({fmt::format("{}, {}", metric, set), rounded(*value)});
   return nullptr;

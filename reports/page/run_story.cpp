@@ -55,8 +55,7 @@ Story story_of(const std::vector<Json>& metrics) {
       story.training = &line;
     } else if (is_evaluation(line)) {
       story.evaluation = &line;
-      if (story.best == nullptr || score_of(line) > score_of(*story.best) || !number_in(line, "score"))
-        story.best = &line;
+      if (story.best == nullptr || score_of(line) >= score_of(*story.best)) story.best = &line;
       if (const auto loss = number_in(line, "validation_loss"))
         story.best_loss = std::min(story.best_loss.value_or(*loss), *loss);
     }

@@ -21,7 +21,7 @@ struct Story {
   double steps = 0, hours = 0;
   const nlohmann::ordered_json* training = nullptr;  // the last lines of each kind
   const nlohmann::ordered_json* evaluation = nullptr;
-  // The evaluation with the highest score, which is that of best.h5; the last one where there are no scores.
+  // The evaluation with the highest score; the last one where there are no scores.
   const nlohmann::ordered_json* best = nullptr;
   std::optional<double> best_loss;  // of the last phase: losses at other sequence lengths are not comparable
   // In bytes, of the whole run: memory is given back when ranks are removed.

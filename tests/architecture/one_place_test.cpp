@@ -48,9 +48,9 @@ bool is_searched(const fs::path& file) {
 TEST(OnePlace, PrintsOpensAndCatches) {
   const fs::path source = COMERA_SOURCE_DIR;
   int files = 0;
-  for (const char* folder :
-       {"batches", "bench", "checkpoints", "cli", "data", "distributed", "exchange", "kernels",
-        "measurements", "model", "optim", "python", "recipes", "reports", "storage", "tensorized", "training"})
+  for (const char* folder : {"batches", "bench", "checkpoints", "cli", "data", "distributed", "exchange",
+                             "kernels", "measurements", "model", "optim", "python", "recipes", "reports",
+                             "storage", "tensorized", "training"})
     for (const auto& entry : fs::recursive_directory_iterator(source / folder)) {
       if (!is_searched(entry.path())) continue;
       ++files;

@@ -171,5 +171,15 @@ TEST(RecipeFiles, TrainingNeedsDataAndAPlace) {
   EXPECT_NO_THROW(require_training_keys(delivered("quickstart.toml", {"data.train=d", "data.tokenizer=t"})));
 }
 
+TEST(HeadKinds, AreReadBackByTheirNames) {
+  for (const HeadKind head :
+       {HeadKind::mlm, HeadKind::classification, HeadKind::regression, HeadKind::multi_label,
+        HeadKind::token_classification, HeadKind::question_answering, HeadKind::contrastive}) {
+    Recipe recipe = parse_recipe(sample, "r.toml", {});
+    recipe.model.head = head;
+    EXPECT_EQ(parse_stored_recipe(to_toml(recipe), "r.toml").model.head, head) << name_of(head);
+  }
+}
+
 }  // namespace
 }  // namespace comera::test

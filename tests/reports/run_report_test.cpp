@@ -146,7 +146,7 @@ TEST(RunReport, ShowsTheScoresOfTheBestModel) {
   run.metrics = {training(10, 0.5), scored(10, 0.5), scored(20, 0.75), scored(30, 0.625)};
   const Json data = data_of({run})["runs"][0];
   EXPECT_EQ(data["headline"], Json::parse(R"(["accuracy, dev", 0.75])"));
-  EXPECT_EQ(data["tables"][1]["title"], "Scores of the best model, step 20");
+  EXPECT_EQ(data["tables"][1]["title"], "Best scores, step 20");
   EXPECT_EQ(data["tables"][1]["rows"][0], Json::parse(R"(["dev", 0.75])"));
 }
 

@@ -192,7 +192,9 @@ std::vector<data::TaskScores> score_model(const std::filesystem::path& checkpoin
       sets.push_back(std::move(set));
     for (const VectorSet& set : sets)
       scores.push_back(*score_vectors(engine, set, capacity, config.contrastive.temperature));
-  } else if (data::is_annotation(task.kind)) {
+    return scores;
+  }
+  if (data::is_annotation(task.kind)) {
     InferenceEngine engine(loaded.model, InferenceEngine::Output::logits, loaded.processor);
     for (const data::Task::Set& set : task.validation) {
       const auto examples = data::read_annotated(task, {set}, loaded.tokenizer, true, length);

@@ -35,10 +35,6 @@ std::optional<data::TaskScores> score(InferenceEngine& engine, const data::Task&
                                       const std::function<bool()>& stop = {},
                                       Communicator& communicator = one_process());
 
-// An evaluation of sets in lines for people, and for metrics.jsonl.
-std::string describe_sets(const Evaluation& evaluation);
-Json metrics_of_sets(const Evaluation& evaluation);
-
 // The examples in the form that the model expects.
 std::unique_ptr<data::ExampleSamples> samples_for(const EncoderConfig& config, const data::Task& task,
                                                   const data::Examples& examples, std::int64_t length);

@@ -120,7 +120,7 @@ TEST(ClickLog, CountsFaultyRowsOfCriteoByKind) {
       "a: 16 rows were left out: NUL byte: 1 (first in line 15), invalid UTF-8: 1 (first in line 16), label "
       "is neither 0 nor 1: 3 (first in line 1), not 8 hexadecimal digits: 4 (first in line 9), not an "
       "integer: 4 (first in line 5), too long: 1 (first in line 17), wrong number of fields: 2 (first in "
-      "line 13)");
+      "line 13); a file in another encoding must be converted first, such as with iconv -f LATIN1 -t UTF-8");
 }
 
 TEST(ClickLog, RefusesLogsWithoutLabels) {

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <set>
+
 #include "data/tables/examples.h"
 #include "tests/data/corpus/small_corpus.h"
 #include "tests/support/temporary_folder.h"
@@ -190,6 +192,26 @@ TEST_F(TaskColumnsTest, ThatAreGivenMustBeThere) {
   EXPECT_THAT(refusal("t.tsv", "a\tb\nx\ty\n", {.text = {"c"}, .label = "a"}),
               HasSubstr("has no such column; it has a, b"));
   EXPECT_THAT(refusal("t.tsv", "a\tb\nx\ty\n", {.text = {"a"}, .label = "c"}), HasSubstr("--label c"));
+}
+
+// A hard negative, which is read in training only, moves no row to the other side.
+TEST(HeldOut, TriplesAreToldApartByTheirPairs) {
+  const test::TemporaryFolder folder;
+  const Tokenizer tokenizer = small_tokenizer();
+  std::string rows = "anchor\tpositive\tnegative\n";
+  for (int i = 0; i < 200; ++i) rows += fmt::format("a {}\tb\tc {}\n", i, 7 * i % 31);
+  const auto file = folder.write("t.tsv", rows);
+  const auto texts = [&](const std::vector<std::string>& columns, TaskPart part) {
+    const Task task{.name = "t", .kind = TaskKind::contrastive, .text = columns, .held_out = 0.3};
+    const Examples examples = Examples::read(task, {{"t", file, part}}, tokenizer, false, 50);
+    std::set<std::string> found;
+    for (std::int64_t i = 0; i < examples.count(); ++i) found.insert(tokenizer.decode(examples.text(i, 0)));
+    return found;
+  };
+  const auto learned = texts({"anchor", "positive", "negative"}, TaskPart::training);
+  const auto held_out = texts({"anchor", "positive"}, TaskPart::held_out);
+  EXPECT_EQ(learned.size() + held_out.size(), 200U);
+  for (const std::string& text : held_out) EXPECT_FALSE(learned.contains(text)) << text;
 }
 
 // By their texts: equal texts are on one side, in any order, and each row is on one.
