@@ -124,9 +124,9 @@ const std::vector<Key<TaskSection>>& keys_of() {
             "the classes in the order of their ids; empty: those in the training files, sorted"),
       value(
           "kind", &S::kind,
-          "a class, a number (`regression`), several labels (`multi_label`), a label for each word "
+          "a class, a number (`regression`), several labels (`multi_label`), a label a word "
           "(`token_classification`, CoNLL's columns), an answer within a text (`question_answering`, SQuAD's "
-          "JSON), or vectors (`contrastive`: a query near its document); set for a GLUE task"),
+          "JSON), or vectors (`contrastive`); set for a GLUE task"),
       value(
           "metric", &S::metric,
           "score on the first validation file that selects the best model (default: accuracy; spearman for "
