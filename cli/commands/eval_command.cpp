@@ -58,7 +58,7 @@ data::TaskScores score_table(const EvalOptions& options, LoadedModel& loaded, co
         "{}; that is most of the file, so scores of the rest would say nothing: mend it, or give its "
         "columns with --text and --label",
         fmt::join(examples.reports(), "; ")));
-  const data::TaskScores scores = *score(engine, task, examples, set.name, capacity, config);
+  data::TaskScores scores = *score(engine, task, examples, set.name, capacity, config);
   require_finite(scores.loss, options.inference, set.file);
   return scores;
 }

@@ -48,7 +48,7 @@ std::filesystem::path model_of(const SearchOptions& options, const data::VectorS
         options.index.string(), source.checkpoint,
         storage::exists(source.checkpoint) ? "has changed" : "is no longer there"));
   }
-  const std::filesystem::path checkpoint = find_trained_model(options.model).checkpoint;
+  std::filesystem::path checkpoint = find_trained_model(options.model).checkpoint;
   if (!made(source, checkpoint))
     throw UsageError(fmt::format(
         "--model {}: is another model than {}, which made the vectors in {}; embed the texts with it",

@@ -100,7 +100,7 @@ class EncoderGraph {
   Value scores_of(const Text& text, const Value& positions) {
     constexpr double least = -3.4028234663852886e38;
     const Value hidden = graph_.node("Sub", {graph_.scalar(1), as_float(text.mask)});
-    const Value masked = times(unsqueezed(hidden, {1, 2}), graph_.scalar(least));
+    Value masked = times(unsqueezed(hidden, {1, 2}), graph_.scalar(least));
     if (config_.positions != Positions::relative) return masked;
     const Value at = as_float(positions);
     const Value distance = graph_.node("Sub", {unsqueezed(at, {0}), unsqueezed(at, {1})});

@@ -256,7 +256,7 @@ OnnxLayers::Value OnnxLayers::look_up(const Value& ids) {
       graph_.node("Gather", {graph_.floats(token_table + ".right", factors.right.shape, factors.right.values),
                              graph_.node("Mod", {ids, rows})});
   const std::int64_t width = factors.left.shape[1] * factors.right.shape[2];
-  const Value found = reshape(graph_.node("MatMul", {left, right}), {0, 0, width});
+  Value found = reshape(graph_.node("MatMul", {left, right}), {0, 0, width});
   if (const auto projection = find(token_table + ".projection"))
     return product(found, token_table + ".projection", *projection);
   return found;
@@ -288,7 +288,7 @@ OnnxLayers::Value OnnxLayers::decode(const Value& x) {
       {matrix, graph_.floats(token_table + ".right.decoder", {right[2], right[1] * right[0]}, to_rows)});
   const Value rows = reshape(token_table + ".left", {left[0], left[1] * left[2]});
   const Value all = graph_.node("MatMul", {rows, reshape(inner, {0, 0, left[1] * left[2], right[0]})});
-  const Value logits = reshape(all, {0, 0, left[0] * right[0]});
+  Value logits = reshape(all, {0, 0, left[0] * right[0]});
   const std::int64_t vocabulary = model_.config().vocabulary;
   if (left[0] * right[0] == vocabulary) return logits;
   return graph_.node("Slice",
