@@ -17,6 +17,11 @@ namespace comera::cli {
 
 namespace {
 
+// A line of results that may be longer than a terminal is wide.
+void print_long(const std::string& line) {
+  print_out("{}\n", is_terminal(stdout) ? fitted(line, terminal_width(stdout)) : line);
+}
+
 std::string good(const std::string& score) { return styled(stdout, Style::good, score); }
 
 double mebibytes(double bytes) { return bytes / 1048576; }
@@ -64,7 +69,7 @@ void print_no_best(const TrainingRun& run) {
 }
 
 void print_clicks(const TrainingRun& run, const TrainingOutcome& outcome) {
-  if (outcome.evaluation) print_out("last             {}\n", run.task().describe(*outcome.evaluation));
+  if (outcome.evaluation) print_long("last             " + run.task().describe(*outcome.evaluation));
   if (!outcome.best.empty())
     print_out("best             {} at step {}: {}\n",
               good(fmt::format("log loss {:.4f}", -outcome.best_score)), grouped(outcome.best_step),
@@ -90,7 +95,7 @@ bool is_no_better_than_guessing(const TrainingRun& run, const TrainingOutcome& o
 }
 
 void print_scores(const TrainingRun& run, const TrainingOutcome& outcome) {
-  if (outcome.evaluation) print_out("last             {}\n", run.task().describe(*outcome.evaluation));
+  if (outcome.evaluation) print_long("last             " + run.task().describe(*outcome.evaluation));
   if (!outcome.best.empty())
     print_out("best             {} at step {}: {}\n",
               good(fmt::format("{} {:.4f}", data::name_of(*run.recipe().task.metric), outcome.best_score)),
