@@ -11,6 +11,7 @@
 #include "cli/options/device_option.h"
 #include "cli/options/inference_options.h"
 #include "cli/options/number_checks.h"
+#include "data/tables/table_corpus.h"
 #include "data/vectors/similarity.h"
 #include "data/vectors/text_samples.h"
 #include "data/vectors/vector_file.h"
@@ -100,6 +101,12 @@ void print_hit(const SearchOptions& options, const std::string& query, std::size
 }
 
 void search(SearchOptions options) {
+  const std::string how =
+      fmt::format("make it with comera embed MODEL --input FILE --normalize --output {}",
+                  data::is_table_name(options.index) ? "index.h5" : options.index.string());
+  storage::refuse_missing(options.index, "file of vectors", how);
+  if (data::is_table_name(options.index))
+    throw UsageError(fmt::format("{}: is a table, not a file of vectors; {}", options.index.string(), how));
   const data::VectorFile index(options.index);
   std::vector<std::string> queries = options.queries;
   if (queries == std::vector<std::string>{"-"}) queries = lines_of_standard_input();
