@@ -23,7 +23,7 @@ TEST(RunStarts, EachStartIsALineWithTimeMachineAndCommand) {
   EXPECT_THAT(starts[0].machine, testing::EndsWith("CPUs; 2 threads, v3"));
   EXPECT_THAT(starts[0].command.at(0), testing::HasSubstr("training_parts_test"));
   note_start(folder / "starts.jsonl", 0, "2 threads, v3");
-  EXPECT_EQ(read_starts(folder / "starts.jsonl").size(), 1U) << "a run that begins anew";
+  EXPECT_EQ(read_starts(folder / "starts.jsonl").size(), 1U) << "the run was replaced";
 }
 
 }  // namespace

@@ -77,6 +77,18 @@ TEST_F(RateSearch, RatesThatAreTooLowAreRaised) {
   EXPECT_FALSE(fs::exists(folder() / "run")) << "nothing is written";
 }
 
+// Losses of a regression are compared by the variance of its scores.
+TEST(RateReport, MeasuresByTheUnitOfTheLoss) {
+  RateReport report{.steps = 200, .start_loss = 1000, .least_gain = 0.02, .advised = {1e-3, 1e-3, 1e-3}};
+  report.curves = {
+      {.name = "all", .trials = {{.rates = {1e-3, 1e-3, 1e-3}, .loss = 990, .steps = 200}}, .chosen = 0}};
+  EXPECT_THAT(describe(report), HasSubstr("differences of less than 0.01 nats do not count"));
+  report.unit = 300;
+  EXPECT_THAT(describe(report), HasSubstr("differences of less than 3 do not count"));
+  report.unit = 1000;  // of which the best trial has gained a hundredth
+  EXPECT_THAT(describe(report), HasSubstr("too short to compare"));
+}
+
 TEST_F(RateSearch, RatesThatDivergeAreLowered) {
   EXPECT_LT(report_of("16", 20).advised.other, 1);
   // Nothing is finite within the first range.

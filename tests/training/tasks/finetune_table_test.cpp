@@ -435,14 +435,9 @@ TEST_F(FinetuneTable, ShowsItsCostAndFindsRates) {
   const ProgramResult rates = tune(input, {"--find-rate", "--trial-steps", "5"});
   ASSERT_EQ(rates.code, 0) << rates.output;
   EXPECT_THAT(rates.output, HasSubstr("loss over the last fifth of 5 steps"));
-  // Of scores, losses are compared by the scores' variance.
   const std::string scores = table("s.tsv", "sentence\tscore", "%a\t%i.5");
   const ProgramResult scored = tune(scores, {"--output", at("run"), "--find-rate", "--trial-steps", "5"});
   ASSERT_EQ(scored.code, 0) << scored.output;
-  const auto said = scored.output.find("differences of less than ");
-  if (said != std::string::npos) {
-    EXPECT_THAT(scored.output.substr(said, 40), Not(HasSubstr("nats")));
-  }
   EXPECT_FALSE(fs::exists(folder() / "run"));
 }
 
