@@ -78,7 +78,8 @@ struct ContrastiveConfig {
   double temperature = 0.05;  // cosines are divided by it
   bool symmetric = false;     // whether documents also look for their queries; with 2 texts
 
-  // Examples that so many sequences are at most, and the documents among which each query looks.
+  // The number of examples in a micro-batch of `sequences`, and of the documents that each query is compared
+  // with.
   std::int64_t examples(std::int64_t sequences) const { return sequences / texts; }
   std::int64_t documents(std::int64_t sequences) const { return (texts - 1) * examples(sequences); }
   friend bool operator==(const ContrastiveConfig&, const ContrastiveConfig&) = default;
@@ -141,7 +142,7 @@ struct EncoderConfig : EncoderArchitecture {
   std::int64_t sequence_outputs() const {
     return head == HeadKind::classification || head == HeadKind::multi_label ? classes : 1;
   }
-  // MicroBatchCapacity::scores, where a micro-batch has room for so many sequences.
+  // MicroBatchCapacity::scores. sequences: the capacity of the micro-batch.
   std::int64_t scores_per_example(std::int64_t sequences) const {
     if (head == HeadKind::contrastive) return contrastive.documents(sequences);
     return head == HeadKind::multi_label ? classes : 1;

@@ -41,7 +41,7 @@ double share(std::int64_t part, std::int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
 
-// With O behind each sentence, so that no entity goes on in the next.
+// The labels of all sentences with an O behind each, so that no entity spans two of them.
 std::vector<std::string> joined(std::span<const std::string> labels, std::span<const std::int64_t> ends) {
   std::vector<std::string> all;
   std::int64_t begin = 0;

@@ -54,8 +54,8 @@ void split_csv(const std::string& record, std::vector<std::string>& fields) {
   fields.push_back(std::move(field));
 }
 
-// Whether a quoted field goes on after its closing quote: over several lines, as where one was never closed.
-bool goes_on_after_quote(std::string_view record) {
+// Whether text follows the closing quote of a quoted field: often a sign that an earlier quote is missing.
+bool has_text_behind_quote(std::string_view record) {
   bool quoted = false;
   for (std::size_t i = 0; i < record.size(); ++i) {
     const bool begins = i == 0 || record[i - 1] == ',';
@@ -267,7 +267,7 @@ TableReader::Record TableReader::read_record() {
       record_ += line_;
     }
     record_bytes_ = static_cast<std::int64_t>(record_.size());
-    if (record_.find('\n') != std::string::npos && goes_on_after_quote(record_))
+    if (record_.find('\n') != std::string::npos && has_text_behind_quote(record_))
       return skip("text behind a closing quote after several lines");
   }
   if (record_.find('\0') != std::string::npos) return skip("NUL byte");

@@ -13,7 +13,8 @@ namespace comera {
 
 namespace {
 
-constexpr double cliff = 0.3;  // a rate is too near to the edge if twice that rate is worse by so many units
+// In units of the loss: a rate is too high if the loss at twice that rate is worse by more than this.
+constexpr double cliff = 0.3;
 
 constexpr double least_gain_of_tasks = 0.02;  // a class is worth less than a piece
 

@@ -7,7 +7,7 @@
 
 namespace comera {
 
-// The micro-batches in which a model answers about its examples: with room for every position.
+// The capacity for inference: logits are computed at every position.
 MicroBatchCapacity capacity_to_ask(MicroBatchCapacity capacity);
 
 // A model's values for examples (data/annotations/annotated_examples.h), which the processes share; infinite
