@@ -85,6 +85,24 @@ struct ContrastiveConfig {
   friend bool operator==(const ContrastiveConfig&, const ContrastiveConfig&) = default;
 };
 
+// What a student learns from a teacher's answers to the same micro-batch (model/layers/teacher_losses.h), by
+// the weight of each loss; 0: not learned.
+struct DistillationConfig {
+  double vectors = 0;       // 1 - cosine of the vectors of sequences
+  double similarities = 0;  // squared distance of the cosines between them
+  double hidden = 0;        // squared distance of the hidden states of tokens
+  double logits = 0;        // divergence of the head's distributions; squared distance of its scores
+  double temperature = 1;   // of the distributions
+  bool targets = true;      // whether the head's own targets are learned, too
+  // Columns of a learned projection of the student's vectors and hidden states to those of the teacher's; 0:
+  // none, they are equally wide.
+  std::int64_t width = 0;
+
+  bool of_encoder() const { return vectors > 0 || similarities > 0 || hidden > 0; }
+  bool any() const { return of_encoder() || logits > 0; }
+  friend bool operator==(const DistillationConfig&, const DistillationConfig&) = default;
+};
+
 // The [model] section of a recipe.
 struct EncoderArchitecture {
   std::int64_t layers = 0;
@@ -132,6 +150,7 @@ struct EncoderConfig : EncoderArchitecture {
   // Whether a step multiplies the losses of a classification head by PackedBatch::scores.
   bool weighted = false;
   ContrastiveConfig contrastive = {};       // of a contrastive head
+  DistillationConfig distillation = {};     // of a student
   std::optional<Float8Config> float8 = {};  // 8-bit operands of products in linear layers, where possible
 
   // For a head that reads tokens: its logits for each.
@@ -144,7 +163,7 @@ struct EncoderConfig : EncoderArchitecture {
   }
   // MicroBatchCapacity::scores. sequences: the capacity of the micro-batch.
   std::int64_t scores_per_example(std::int64_t sequences) const {
-    if (head == HeadKind::contrastive) return contrastive.documents(sequences);
+    if (head == HeadKind::contrastive && distillation.targets) return contrastive.documents(sequences);
     return head == HeadKind::multi_label ? classes : 1;
   }
 

@@ -13,18 +13,33 @@ namespace {
 
 class EncoderMicroBatch final : public MicroBatch {
  public:
-  EncoderMicroBatch(const Model& model, PackedBatch batch) : model_(model), batch_(std::move(batch)) {}
+  EncoderMicroBatch(const Model& model, PackedBatch batch, const Teacher* teacher)
+      : model_(model), batch_(std::move(batch)), teacher_(teacher) {}
 
   void* block() const override { return batch_.block(); }
   std::size_t block_bytes() const override { return batch_.block_bytes(); }
   void check(std::span<const std::byte> block) const override { batch_.check(block); }
   void run(const Step& step, bool gradient) const override {
-    model_.run_micro_batch(EncoderStep(step, batch_), gradient);
+    if (!asks(step)) return model_.run_micro_batch(EncoderStep(step, batch_), gradient);
+    Arena& arena = step.context.arena;
+    const std::size_t mark = arena.mark();
+    const TeacherAnswers answers = teacher_->answer(step.context, batch_);
+    model_.run_micro_batch(EncoderStep(step, batch_, nullptr, &answers), gradient);
+    arena.release(mark);
   }
 
  private:
+  // A student is evaluated by the targets of its head. Vectors without targets are compared with the
+  // teacher's.
+  bool asks(const Step& step) const {
+    const EncoderConfig& config = model_.config();
+    const bool without_targets = config.head == HeadKind::contrastive && !config.distillation.targets;
+    return teacher_ != nullptr && (step.training || without_targets);
+  }
+
   const Model& model_;
   PackedBatch batch_;
+  const Teacher* teacher_;
 };
 
 }  // namespace
@@ -37,11 +52,12 @@ void make_room_for_targets(HeadKind head, MicroBatchCapacity& capacity) {
 }
 
 std::unique_ptr<MicroBatch> EncoderMicroBatches::allocate(Allocator& allocator) const {
-  return std::make_unique<EncoderMicroBatch>(model_, PackedBatch(allocator, capacity_));
+  if (teacher_ != nullptr) teacher_->prepare(capacity_);
+  return std::make_unique<EncoderMicroBatch>(model_, PackedBatch(allocator, capacity_), teacher_);
 }
 
 std::unique_ptr<MicroBatch> EncoderMicroBatches::measuring(Device device) const {
-  return std::make_unique<EncoderMicroBatch>(model_, PackedBatch::measuring(capacity_, device));
+  return std::make_unique<EncoderMicroBatch>(model_, PackedBatch::measuring(capacity_, device), teacher_);
 }
 
 std::size_t EncoderMicroBatches::bytes() const {
@@ -65,7 +81,7 @@ EncoderMicroBatches EncoderMicroBatches::with_tokens(std::int64_t tokens) const 
       .unique_ids = std::min(capacity_.unique_ids, tokens),
       .scores = model_.config().scores_per_example(part(capacity_.sequences))};
   make_room_for_targets(model_.config().head, fewer);
-  return {model_, fewer};
+  return {model_, fewer, teacher_};
 }
 
 // The maximum number of tokens of an otherwise equal micro-batch; 0: not even its longest sequence fits.

@@ -2,6 +2,7 @@
 
 #include "batches/packed_batch.h"
 #include "model/model.h"
+#include "model/teacher.h"
 #include "model/trainable.h"
 
 namespace comera {
@@ -9,11 +10,12 @@ namespace comera {
 // Makes room for the targets of a head other than a masked-language one.
 void make_room_for_targets(HeadKind head, MicroBatchCapacity& capacity);
 
-// Packed sequences of tokens for an encoder. The model must outlive this and the micro-batches.
+// Packed sequences of tokens for an encoder. The model, and the teacher if there is one, must outlive this
+// and the micro-batches.
 class EncoderMicroBatches final : public PackLayout {
  public:
-  EncoderMicroBatches(const Model& model, const MicroBatchCapacity& capacity)
-      : model_(model), capacity_(capacity) {}
+  EncoderMicroBatches(const Model& model, const MicroBatchCapacity& capacity, Teacher* teacher = nullptr)
+      : model_(model), capacity_(capacity), teacher_(teacher) {}
 
   std::unique_ptr<MicroBatch> allocate(Allocator& allocator) const override;
   std::unique_ptr<MicroBatch> measuring(Device device) const override;
@@ -28,6 +30,7 @@ class EncoderMicroBatches final : public PackLayout {
 
   const Model& model_;
   MicroBatchCapacity capacity_;
+  Teacher* teacher_;
 };
 
 }  // namespace comera

@@ -7,13 +7,22 @@ namespace comera {
 
 struct MergedEncoder;
 
+// A teacher's answers to a micro-batch, in the arena; empty where nothing is learned from them.
+struct TeacherAnswers {
+  Tensor hidden;   // (T, width) of tokens, in the type of activations
+  Tensor vectors;  // (S, width) of sequences, in the type of activations
+  Tensor logits;   // (masked positions or examples, outputs), in the type of parameters
+};
+
 // A step for the modules of an encoder, which read packed sequences.
 struct EncoderStep : Step {
-  EncoderStep(const Step& step, const PackedBatch& of, const MergedEncoder* of_cores = nullptr)
-      : Step(step), batch(of), merged(of_cores) {}
+  EncoderStep(const Step& step, const PackedBatch& of, const MergedEncoder* of_cores = nullptr,
+              const TeacherAnswers* of_teacher = nullptr)
+      : Step(step), batch(of), merged(of_cores), teacher(of_teacher) {}
 
   const PackedBatch& batch;
-  const MergedEncoder* merged;  // always set for modules; null in a step: the model computes it
+  const MergedEncoder* merged;    // always set for modules; null in a step: the model computes it
+  const TeacherAnswers* teacher;  // null: nothing is learned from one
 };
 
 // Each dropout of the model has its own site, which its mask depends on.

@@ -28,6 +28,7 @@ Model::Model(const EncoderConfig& config, Allocator& allocator, bool gradients)
   if (config.norm == NormPlacement::pre)
     final_norm_ = LayerNorm::add(store_, "encoder.norm", config.hidden, config.norm_eps);
   make_head();
+  if (config.distillation.of_encoder()) teacher_losses_.emplace(store_, config);
   merged_.blocks.resize(config.layers);
   saved_.resize(config.layers);
   store_.allocate(allocator, config.compute, gradients);
@@ -93,7 +94,7 @@ Tensor Model::normalize(const EncoderStep& step, const Tensor& x, NormStatistics
 }
 
 void Model::run_micro_batch(const EncoderStep& given, bool gradient) const {
-  const EncoderStep step(given, given.batch, &merged_);
+  const EncoderStep step(given, given.batch, &merged_, given.teacher);
   const Context& context = step.context;
   Arena& arena = context.arena;
   const std::size_t mark = arena.mark();
@@ -102,7 +103,8 @@ void Model::run_micro_batch(const EncoderStep& given, bool gradient) const {
   begin_pass(context, gradient);
 
   const std::optional<RowSubset> read = head_->reads(step.batch);
-  const RowSubset* early = read && reads_early() ? &*read : nullptr;
+  const bool compared = teacher_losses_ && step.teacher != nullptr;  // all rows
+  const RowSubset* early = read && reads_early() && !compared ? &*read : nullptr;
   const Merging merging = merge(step, early, gradient, merged_);
   const EmbeddingBlock::Saved embedded = embedding_->forward(step);
   Tensor x = embedded.y;
@@ -110,16 +112,18 @@ void Model::run_micro_batch(const EncoderStep& given, bool gradient) const {
     saved_[i] = blocks_[i]->forward(step, merged_.blocks[i], x, rows_of(i, early));
     x = saved_[i].y;
   }
-  if (read && !early) x = gathered(step, *read, x);
+  if (read && !early && !compared) x = gathered(step, *read, x);
   NormStatistics statistics;
   Tensor hidden = normalize(step, x, statistics);
-  if (read) hidden = gathered(step, themselves(step, *read), hidden);
+  const Tensor all = compared ? hidden : Tensor();
+  if (read) hidden = gathered(step, compared ? *read : themselves(step, *read), hidden);
   if (!gradient) {
-    head_->forward(step, hidden);
+    if (head_learns(step.teacher != nullptr)) head_->forward(step, hidden);
+    if (compared) teacher_losses_->run(step, all, false, {});
   } else {
     const Tensor dhidden = read ? arena.saved(hidden.shape(), hidden.dtype()) : g;
-    backward(step, {.x = x, .statistics = statistics, .hidden = hidden, .dhidden = dhidden}, g, read,
-             merging);
+    backward(step, {.x = x, .statistics = statistics, .hidden = hidden, .dhidden = dhidden, .all = all}, g,
+             read, merging);
     embedding_->backward(step, embedded, g);
     ready(0);
   }
@@ -148,9 +152,19 @@ void Model::backward(const EncoderStep& step, const Last& last, const Tensor& g,
   const std::int64_t usual = MergedGradients::usual_most(context.backend.device()),
                      most = together ? usual : std::min(usual, merging.most_of_a_block());
   MergedGradients gradients(context, merging, most);
-  const Tensor& dhidden = last.dhidden;
+  const bool compared = static_cast<bool>(last.all);
+  const Tensor& dhidden = compared ? g : last.dhidden;  // of the final norm's output
   if (merged_.head.a) gradients.take_memory(scope, merging.of_last_block());
-  head_->forward_backward(step, last.hidden, dhidden, gradients);
+  if (head_learns(step.teacher != nullptr)) {
+    head_->forward_backward(step, last.hidden, last.dhidden, gradients);
+  } else {
+    run(context, Fill{.x = last.dhidden, .value = 0});
+    gradients.end_block();
+  }
+  if (compared) {
+    if (read) scatter(context, *read, last.dhidden, g);
+    teacher_losses_->run(step, last.all, true, g);
+  }
   if (!together) gradients.flush();
   gradients.take_memory(scope, merging.gradients_at_once(most));
   if (final_norm_)
@@ -163,8 +177,8 @@ void Model::backward(const EncoderStep& step, const Last& last, const Tensor& g,
                                    .accumulate_dx = false,
                                    .dgamma = store_.gradient(final_norm_->gamma),
                                    .dbeta = store_.gradient(final_norm_->beta)});
-  const RowSubset* early = read && reads_early() ? &*read : nullptr;
-  if (read && !early) scatter(context, *read, dhidden, g);
+  const RowSubset* early = read && reads_early() && !compared ? &*read : nullptr;
+  if (read && !early && !compared) scatter(context, *read, dhidden, g);
   ready(static_cast<int>(blocks_.size()) + 1);
   for (std::size_t i = blocks_.size(); i-- > 0;) {
     const RowSubset* rows = rows_of(i, early);
@@ -173,6 +187,12 @@ void Model::backward(const EncoderStep& step, const Last& last, const Tensor& g,
     ready(static_cast<int>(i) + 1);
   }
   gradients.flush();
+}
+
+bool Model::head_learns(bool taught) const {
+  const DistillationConfig& distillation = config_.distillation;
+  if (!distillation.any() || distillation.targets) return true;
+  return config_.head != HeadKind::contrastive && (!taught || distillation.logits > 0);
 }
 
 RowSubset Model::themselves(const EncoderStep& step, const RowSubset& rows) {
@@ -268,6 +288,14 @@ void Model::embed(const EncoderStep& step, Pooling pooling, const Tensor& vector
   step.context.arena.release(mark);
 }
 
+void Model::pool(const EncoderStep& step, const Tensor& hidden, Pooling pooling,
+                 const Tensor& vectors) const {
+  if (const std::optional<RowSubset> first = pooled_rows(step.batch, pooling))
+    gather(step.context, *first, hidden, vectors);
+  else
+    pool_by_mean(step, hidden, vectors);
+}
+
 void Model::consolidate(const Context& context) const {
   for (const Linear* linear : layers()) linear->consolidate(context);
 }
@@ -280,6 +308,7 @@ std::vector<Linear*> Model::layers() const {
                            &block->ffn().up(), &block->ffn().down()})
       list.push_back(linear);
   for (Linear* linear : head_->linears()) list.push_back(linear);
+  if (teacher_losses_ && teacher_losses_->projection()) list.push_back(teacher_losses_->projection());
   return list;
 }
 

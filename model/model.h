@@ -9,6 +9,7 @@
 #include "model/layers/encoder_block.h"
 #include "model/layers/head.h"
 #include "model/layers/positions.h"
+#include "model/layers/teacher_losses.h"
 #include "model/merged_encoder.h"
 #include "model/missed_operations.h"
 #include "model/trainable.h"
@@ -40,6 +41,8 @@ class Model final : public Trainable {
   void logits(const EncoderStep& step, const Tensor& y) const;
   // One vector per sequence, vectors (S, hidden); zero beyond the batch's sequences.
   void embed(const EncoderStep& step, Pooling pooling, const Tensor& vectors) const;
+  // The same of the encoder's whole output, hidden (T, hidden).
+  void pool(const EncoderStep& step, const Tensor& hidden, Pooling pooling, const Tensor& vectors) const;
 
   const Head& head() const { return *head_; }
   const Embedding& token_embedding() const { return embedding_->tokens(); }
@@ -71,6 +74,7 @@ class Model final : public Trainable {
     Tensor x;
     NormStatistics statistics;  // of the final norm
     Tensor hidden, dhidden;
+    Tensor all;  // (T, hidden): the encoder's output, where it is compared with a teacher's; otherwise empty
   };
   // The head's loss, then backward through the head and all blocks. g (T, hidden): gradient of the blocks'
   // input; dhidden: overwritten.
@@ -80,6 +84,8 @@ class Model final : public Trainable {
   // Whether the last block computes only the rows that the head reads. Not with adapters, whose heads divide
   // all tokens of a micro-batch.
   bool reads_early() const { return !config_.lte; }
+  // Whether the head has a loss in a step with or without a teacher's answers.
+  bool head_learns(bool taught) const;
   // Rows that are gathered already: gathered again, so that those at and beyond the count are 0.
   static RowSubset themselves(const EncoderStep& step, const RowSubset& rows);
   Tensor gathered(const EncoderStep& step, const RowSubset& rows, const Tensor& x) const;
@@ -92,6 +98,7 @@ class Model final : public Trainable {
   std::vector<std::unique_ptr<EncoderBlock>> blocks_;
   std::optional<LayerNorm> final_norm_;  // in a pre-norm encoder
   std::unique_ptr<Head> head_;
+  std::optional<TeacherLosses> teacher_losses_;
   const TokenwiseHead* tokenwise_head_ = nullptr;  // head_, if it is one
   const SequenceHead* sequence_head_ = nullptr;    // the same
   std::unique_ptr<Float8State> float8_;

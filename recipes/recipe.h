@@ -227,6 +227,13 @@ struct OldNames {
   friend bool operator==(const OldNames&, const OldNames&) { return true; }
 };
 
+// What a student learns from its teacher (model/config.h).
+struct DistillationSection : DistillationConfig {
+  std::string teacher;  // a checkpoint or run's folder
+  DistillationSection() { targets = false; }
+  friend bool operator==(const DistillationSection&, const DistillationSection&) = default;
+};
+
 struct Recipe {
   std::optional<DlrmSection> dlrm;  // replaces `model`
   ModelSection model;
@@ -236,6 +243,7 @@ struct Recipe {
   OptimSection optim;
   DataSection data;
   TaskSection task;
+  std::optional<DistillationSection> distillation;
   PrecisionSection precision;
   DistributedSection distributed;
   RunSection run;

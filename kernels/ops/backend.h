@@ -41,9 +41,11 @@
   X(GatherRows)                      \
   X(ScatterRows)                     \
   X(SoftmaxCrossEntropy)             \
+  X(SoftmaxDivergence)               \
   X(DenseMaskedCrossEntropy)         \
   X(TTMMaskedCrossEntropy)           \
   X(SquaredError)                    \
+  X(SquaredDistance)                 \
   X(BinaryCrossEntropy)              \
   X(DivideBags)                      \
   X(DotInteractionForward)           \

@@ -86,12 +86,32 @@ void squared_error(const SquaredError& op, const KernelContext&) {
 }
 
 template <class T>
+void squared_distance(const SquaredDistance& op, const KernelContext&) {
+  const auto count = std::min<std::int64_t>(*op.count.data<std::int32_t>(), op.x.dim(0));
+  const std::int64_t width = op.x.dim(1);
+  const double factor = count > 0 ? op.factor * *op.targets.data<std::int32_t>() /
+                                        static_cast<double>(op.square ? count * count : count)
+                                  : 0;
+  T* x = op.x.data<T>();
+  double sum = 0;
+  for (std::int64_t i = 0; i < op.x.elements(); ++i) {
+    const T difference = i < count * width ? x[i] - op.to.data<T>()[i] : T{0};
+    sum += static_cast<double>(difference) * static_cast<double>(difference);
+    if (op.gradient) x[i] = static_cast<T>(2 * factor * static_cast<double>(difference));
+  }
+  auto& results = *static_cast<StepResults*>(op.results.raw());
+  results.loss_sum += factor * sum;
+  if (op.counts) results.target_count += *op.targets.data<std::int32_t>();
+}
+
+template <class T>
 void register_for(Backend& backend) {
   backend.set<SequenceMean>(dtype_of<T>, sequence_mean<T>);
   backend.set<SequenceMeanBackward>(dtype_of<T>, sequence_mean_backward<T>);
   backend.set<PairFeaturesForward>(dtype_of<T>, pair_features_forward<T>);
   backend.set<PairFeaturesBackward>(dtype_of<T>, pair_features_backward<T>);
   backend.set<SquaredError>(dtype_of<T>, squared_error<T>);
+  backend.set<SquaredDistance>(dtype_of<T>, squared_distance<T>);
 }
 
 }  // namespace

@@ -24,9 +24,18 @@ std::unique_ptr<Linear> make_first_layer(ParameterStore& store, const EncoderCon
 
 }  // namespace
 
+SoftTargets soft_targets(const EncoderStep& step, const DistillationConfig& distillation) {
+  if (step.teacher == nullptr || distillation.logits == 0) return {};
+  return {.teacher = step.teacher->logits,
+          .temperature = distillation.temperature,
+          .factor = distillation.logits,
+          .alone = !distillation.targets};
+}
+
 MaskedLanguageHead::MaskedLanguageHead(ParameterStore& store, const EncoderConfig& config,
                                        const Embedding& tokens)
     : tokens_(tokens),
+      distillation_(config.distillation),
       transform_(make_first_layer(store, config, "head.transform")),
       activation_(config.activation),
       norm_(LayerNorm::add(store, "head.norm", config.table_width(), config.norm_eps)),
@@ -79,6 +88,7 @@ void MaskedLanguageHead::pass(const EncoderStep& step, const Tensor& hidden, boo
                                   .count = step.batch.masked_count(),
                                   .bias = step.store.value(bias_),
                                   .dbias = gradient ? step.store.gradient(bias_) : Tensor(),
+                                  .soft = soft_targets(step, distillation_),
                                   .gradient = gradient,
                                   .dh = g,
                                   .results = step.results,
@@ -127,6 +137,7 @@ SequenceHead::SequenceHead(ParameterStore& store, const EncoderConfig& config)
       pooling_(config.pooling),
       pairs_(config.pairs),
       outputs_(config.sequence_outputs()),
+      distillation_(config.distillation),
       weighted_(config.weighted),
       dropout_(config.dropout),
       pooler_(make_first_layer(store, config, "head.pooler")),
@@ -173,6 +184,60 @@ SequenceHead::Passed SequenceHead::evaluate(const EncoderStep& step, const Tenso
   return passed;
 }
 
+void SequenceHead::write_loss(const EncoderStep& step, const Tensor& answer, bool gradient) const {
+  const Context& context = step.context;
+  if (kind_ == HeadKind::classification) {
+    softmax_losses(context,
+                   {.logits = answer.reshape({1, examples(step), outputs_}),
+                    .bias = {},
+                    .dbias = {},
+                    .targets = step.batch.labels,
+                    .weights = weighted_ ? step.batch.scores : Tensor(),
+                    .count = step.batch.example_count(),
+                    .row_begin = 0,
+                    .classes = outputs_,
+                    .gradient = gradient,
+                    .results = step.results},
+                   soft_targets(step, distillation_));
+    return;
+  }
+  if (kind_ == HeadKind::multi_label) {
+    run(context, BinaryCrossEntropy{.logits = answer.reshape({examples(step) * outputs_, 1}),
+                                    .labels = step.batch.scores.slice(0, {examples(step) * outputs_}),
+                                    .count = step.batch.score_count(),
+                                    .gradient = gradient,
+                                    .results = step.results});
+    return;
+  }
+  ArenaScope scope(context.arena);
+  const SoftTargets soft = soft_targets(step, distillation_);
+  const Tensor taught = soft.teacher ? scope.tensor(answer.shape(), answer.dtype()) : Tensor();
+  if (soft.teacher) {
+    const Tensor to = scope.tensor(answer.shape(), answer.dtype());
+    run(context, Cast{.x = answer, .y = taught});
+    run(context, Cast{.x = soft.teacher.rows(0, examples(step)), .y = to});
+    run(context, SquaredDistance{.x = taught,
+                                 .to = to,
+                                 .count = step.batch.example_count(),
+                                 .targets = step.batch.example_count(),
+                                 .counts = soft.alone,
+                                 .factor = soft.factor,
+                                 .gradient = gradient,
+                                 .results = step.results});
+  }
+  if (!soft.alone)
+    run(context, SquaredError{.predictions = answer,
+                              .scores = step.batch.scores.slice(0, {examples(step)}),
+                              .count = step.batch.example_count(),
+                              .gradient = gradient,
+                              .results = step.results});
+  if (!soft.teacher || !gradient) return;
+  if (soft.alone)
+    run(context, Cast{.x = taught, .y = answer});
+  else
+    run(context, Add{.x = taught, .y = answer});
+}
+
 void SequenceHead::pass(const EncoderStep& step, const Tensor& hidden, bool gradient, const Tensor& dhidden,
                         MergedGradients* gradients) const {
   const Context& context = step.context;
@@ -182,29 +247,7 @@ void SequenceHead::pass(const EncoderStep& step, const Tensor& hidden, bool grad
   const DropoutSpec dropout = step.dropout(dropout_, dropout_site::pooler);
   const Passed passed = evaluate(step, hidden, dropout);
   const Tensor answer = passed.answer.output();  // (examples, outputs)
-  if (kind_ == HeadKind::classification)
-    run(context, SoftmaxCrossEntropy{.logits = answer.reshape({1, examples(step), outputs_}),
-                                     .bias = {},
-                                     .dbias = {},
-                                     .targets = step.batch.labels,
-                                     .weights = weighted_ ? step.batch.scores : Tensor(),
-                                     .count = step.batch.example_count(),
-                                     .row_begin = 0,
-                                     .classes = outputs_,
-                                     .gradient = gradient,
-                                     .results = step.results});
-  else if (kind_ == HeadKind::multi_label)
-    run(context, BinaryCrossEntropy{.logits = answer.reshape({examples(step) * outputs_, 1}),
-                                    .labels = step.batch.scores.slice(0, {examples(step) * outputs_}),
-                                    .count = step.batch.score_count(),
-                                    .gradient = gradient,
-                                    .results = step.results});
-  else
-    run(context, SquaredError{.predictions = answer,
-                              .scores = step.batch.scores.slice(0, {examples(step)}),
-                              .count = step.batch.example_count(),
-                              .gradient = gradient,
-                              .results = step.results});
+  write_loss(step, answer, gradient);
   if (gradient) {
     ArenaScope scope(context.arena);
     const bool separate = pairs_ == PairEncoding::separate;

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "kernels/ops/elementwise/cross_entropy.h"
 #include "model/config.h"
 #include "model/encoder_step.h"
 #include "model/layers/embedding_block.h"
@@ -70,11 +71,15 @@ class MaskedLanguageHead final : public TokenwiseHead {
             MergedGradients* gradients) const override;
 
   const Embedding& tokens_;
+  DistillationConfig distillation_;
   std::unique_ptr<Linear> transform_;
   Activation activation_;
   LayerNorm norm_;
   ParameterId bias_;
 };
+
+// What a head with distributions learns from its teacher's logits; empty without a teacher.
+SoftTargets soft_targets(const EncoderStep& step, const DistillationConfig& distillation);
 
 // The rows that form the sequences' vectors; none: all.
 std::optional<RowSubset> pooled_rows(const PackedBatch& batch, Pooling pooling);
@@ -107,10 +112,13 @@ class SequenceHead final : public Head {
   void pass(const EncoderStep& step, const Tensor& hidden, bool gradient, const Tensor& dhidden,
             MergedGradients* gradients) const override;
   std::int64_t examples(const EncoderStep& step) const;
+  // Of the logits or scores (examples, outputs), which with gradient become their own gradient.
+  void write_loss(const EncoderStep& step, const Tensor& answer, bool gradient) const;
 
   Pooling pooling_;
   PairEncoding pairs_;
   std::int64_t outputs_;
+  DistillationConfig distillation_;
   bool weighted_;
   double dropout_;
   std::unique_ptr<Linear> pooler_, classifier_;

@@ -33,7 +33,9 @@ void give(const Context& context, const Tensor& logits, const Tensor& y) {
 }  // namespace
 
 TokenHead::TokenHead(ParameterStore& store, const EncoderConfig& config)
-    : dropout_(config.dropout), classifier_(make_scores(store, config, "head.labels")) {}
+    : dropout_(config.dropout),
+      distillation_(config.distillation),
+      classifier_(make_scores(store, config, "head.labels")) {}
 
 std::optional<RowSubset> TokenHead::reads(const PackedBatch& batch) const { return masked_rows(batch); }
 
@@ -53,15 +55,17 @@ void TokenHead::pass(const EncoderStep& step, const Tensor& hidden, bool gradien
   }
   const Linear::Saved passed = classifier_->forward(context, features, {});
   const Tensor logits = passed.output();  // (labelled tokens, classes)
-  run(context, SoftmaxCrossEntropy{.logits = logits.reshape({1, logits.dim(0), logits.dim(1)}),
-                                   .bias = {},
-                                   .dbias = {},
-                                   .targets = step.batch.masked_targets,
-                                   .count = step.batch.masked_count(),
-                                   .row_begin = 0,
-                                   .classes = logits.dim(1),
-                                   .gradient = gradient,
-                                   .results = step.results});
+  softmax_losses(context,
+                 {.logits = logits.reshape({1, logits.dim(0), logits.dim(1)}),
+                  .bias = {},
+                  .dbias = {},
+                  .targets = step.batch.masked_targets,
+                  .count = step.batch.masked_count(),
+                  .row_begin = 0,
+                  .classes = logits.dim(1),
+                  .gradient = gradient,
+                  .results = step.results},
+                 soft_targets(step, distillation_));
   if (gradient) {
     classifier_->backward(context, passed, {logits}, dhidden, false, gradients);
     gradients->end_block();

@@ -20,6 +20,7 @@ class TokenHead final : public TokenwiseHead {
             MergedGradients* gradients) const override;
 
   double dropout_;
+  DistillationConfig distillation_;
   std::unique_ptr<Linear> classifier_;
 };
 

@@ -51,6 +51,8 @@ const std::vector<Key<DataSource>>& keys_of();
 template <>
 const std::vector<Key<DataSection>>& keys_of();
 template <>
+const std::vector<Key<DistillationSection>>& keys_of();
+template <>
 const std::vector<Key<PrecisionSection>>& keys_of();
 template <>
 const std::vector<Key<DistributedSection>>& keys_of();

@@ -150,6 +150,35 @@ const std::vector<Key<TaskSection>>& keys_of() {
 }
 
 template <>
+const std::vector<Key<DistillationSection>>& keys_of() {
+  using S = DistillationSection;
+  static const std::vector<Key<S>> keys = {
+      required(value("teacher", &S::teacher, "checkpoint or run's folder of the model to learn from")),
+      value("vectors", &S::vectors, at_least(0),
+            "weight of 1 - the cosine between the vectors of a sequence, the student's and the teacher's"),
+      value(
+          "similarities", &S::similarities, at_least(0),
+          "weight of the squared differences between the cosines of each two sequences of a micro-batch, the "
+          "student's and the teacher's"),
+      value("hidden", &S::hidden, at_least(0),
+            "weight of the squared distance between the last hidden states of a token, by their width"),
+      value("logits", &S::logits, at_least(0),
+            "weight of the divergence between the distributions of the two heads (of a regression: of the "
+            "squared "
+            "difference of the scores)"),
+      value("temperature", &S::temperature, above(0),
+            "the logits of both are divided by it, and their divergence is multiplied by its square"),
+      value("targets", &S::targets,
+            "learn from the targets of the data, too, and not from the teacher alone"),
+      value("width", &S::width, count(0),
+            "columns of a learned projection of the student's vectors and hidden states, those of the "
+            "teacher; 0: "
+            "none if both are equally wide, else the teacher's (written into the run's recipe)"),
+  };
+  return keys;
+}
+
+template <>
 const std::vector<Key<PrecisionSection>>& keys_of() {
   using S = PrecisionSection;
   static const std::vector<Key<S>> keys = {
@@ -401,6 +430,11 @@ const std::vector<Key<Recipe>>& keys_of() {
       section("optim", &S::optim, "The optimizer. Learning rates belong to the phases."),
       section("data", &S::data, "Shards, tokenizer and masking."),
       of_encoders(section("task", &S::task, "The task of `comera finetune`. Pretraining ignores it.")),
+      of_encoders(optional_section(
+          "distillation", &S::distillation,
+          "What a student learns from a teacher's answers to the same micro-batches "
+          "(docs/guide/distillation.md). "
+          "Without weights, what fits its head: `vectors` and `similarities`, or `logits`.")),
       section("precision", &S::precision, "Number formats."),
       section("distributed", &S::distributed, "Jobs of several processes, started by mpirun or srun."),
       section("run", &S::run, "The run's folder, and when files are written."),

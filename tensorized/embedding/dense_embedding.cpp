@@ -46,6 +46,7 @@ void DenseEmbedding::cross_entropy(const Context& context, const Decoder& decode
                                        .dbias = decoder.dbias,
                                        .targets = decoder.targets,
                                        .count = decoder.count,
+                                       .soft = decoder.soft,
                                        .gradient = decoder.gradient,
                                        .dh = decoder.dh,
                                        .results = decoder.results});

@@ -7,6 +7,7 @@
 #include "kernels/core/tensors/arena.h"
 #include "kernels/core/tensors/parameter.h"
 #include "kernels/ops/context.h"
+#include "kernels/ops/elementwise/cross_entropy.h"
 #include "tensorized/decomposition/shapes.h"
 #include "tensorized/embedding/ttm_chain.h"
 #include "tensorized/linear/kinds.h"
@@ -40,6 +41,7 @@ class Embedding {
     Tensor targets;      // int32 (P)
     Tensor count;        // int32 (1): how many of the P are real
     Tensor bias, dbias;  // (rows of the table)
+    SoftTargets soft{};  // of a teacher
     bool gradient = false;
     Tensor dh;                       // out (P, width), 0 at and beyond the count; with gradient
     Tensor results;                  // StepResults

@@ -308,15 +308,17 @@ void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const Decoder& 
                                  .k = width,
                                  .transpose_b = true});
     }
-    run(context, SoftmaxCrossEntropy{.logits = logits,
-                                     .bias = decoder.bias,
-                                     .dbias = decoder.dbias,
-                                     .targets = decoder.targets,
-                                     .count = decoder.count,
-                                     .row_begin = begin,
-                                     .classes = vocabulary_,
-                                     .gradient = decoder.gradient,
-                                     .results = decoder.results});
+    softmax_losses(context,
+                   {.logits = logits,
+                    .bias = decoder.bias,
+                    .dbias = decoder.dbias,
+                    .targets = decoder.targets,
+                    .count = decoder.count,
+                    .row_begin = begin,
+                    .classes = vocabulary_,
+                    .gradient = decoder.gradient,
+                    .results = decoder.results},
+                   decoder.soft);
     if (!decoder.gradient) continue;
     // The parts are summed: not in a narrow type.
     const Tensor dh_rows = decoder.dh.rows(begin, size);
@@ -365,6 +367,7 @@ void TTMEmbedding::structured_cross_entropy(const Context& context, const Decode
                              .dbias = decoder.dbias,
                              .targets = decoder.targets,
                              .count = decoder.count,
+                             .soft = decoder.soft,
                              .gradient = decoder.gradient,
                              .dh = decoder.dh,
                              .results = decoder.results};

@@ -42,6 +42,44 @@ void loss_case(std::vector<OperationCase>& cases, const LossCase& c) {
        }});
 }
 
+void divergence_case(std::vector<OperationCase>& cases, const LossCase& c, double temperature) {
+  cases.push_back({fmt::format("SoftmaxDivergence_{}_{}_{}_{}{}{}_{:g}", c.outer, c.rows, c.inner, c.count,
+                               c.bias ? "_bias" : "", c.gradient ? "_gradient" : "", temperature),
+                   4e-6, [=](OpTestContext& world) {
+                     SoftmaxDivergence op;
+                     const Shape shape{c.outer, c.rows, c.inner};
+                     op.logits = c.gradient ? world.output("logits", shape, 3) : world.input(shape, 3);
+                     if (c.bias) op.bias = world.master({c.classes});
+                     if (c.bias && c.gradient) op.dbias = world.master_output("dbias", {c.classes});
+                     op.teacher = world.master({c.row_begin + c.rows, c.classes}, 3);
+                     op.count = world.integers({c.count});
+                     op.row_begin = c.row_begin, op.classes = c.classes, op.gradient = c.gradient;
+                     op.temperature = temperature, op.factor = 0.7, op.counts = c.bias;
+                     StepResults before;
+                     before.loss_sum = 0.5, before.target_count = 2, before.correct = 1;
+                     op.results = world.results(before);
+                     world.run(op);
+                   }});
+}
+
+void distance_cases(std::vector<OperationCase>& cases, std::int64_t rows, std::int32_t count,
+                    std::int64_t width, bool square) {
+  for (const bool gradient : {false, true})
+    cases.push_back({fmt::format("SquaredDistance_{}_{}_{}{}{}", rows, count, width, square ? "_square" : "",
+                                 gradient ? "_gradient" : ""),
+                     4e-6, [=](OpTestContext& world) {
+                       SquaredDistance op;
+                       op.x = gradient ? world.output("x", {rows, width}, 2) : world.input({rows, width}, 2);
+                       op.to = world.input({rows, width});
+                       op.count = world.integers({count}), op.targets = world.integers({11});
+                       op.square = square, op.counts = gradient, op.factor = 0.3, op.gradient = gradient;
+                       StepResults before;
+                       before.loss_sum = 0.5, before.target_count = 2;
+                       op.results = world.results(before);
+                       world.run(op);
+                     }});
+}
+
 void sequence_cases(std::vector<OperationCase>& cases, std::int64_t sequences, std::int32_t count,
                     std::int64_t width) {
   const std::string name = fmt::format("{}_{}_{}", sequences, count, width);
@@ -115,6 +153,18 @@ void add_loss_cases(std::vector<OperationCase>& cases) {
   loss_case(cases, {1, 300, 80, 77, 290, 0, true, true});
   loss_case(cases, {3, 270, 16, 35, 260, 0, true, true});
   loss_case(cases, {2, 9, 2104, 4201, 9, 0, true, false});
+  divergence_case(cases, {1, 1, 1, 1, 1, 0, false, true}, 1);
+  divergence_case(cases, {1, 37, 3, 3, 31, 0, false, true}, 2);
+  divergence_case(cases, {1, 29, 2500, 2477, 50, 30, true, true}, 1.5);
+  divergence_case(cases, {13, 67, 21, 260, 60, 0, true, true}, 2);
+  divergence_case(cases, {5, 67, 71, 341, 160, 100, true, false}, 1);
+  divergence_case(cases, {3, 270, 16, 35, 260, 0, true, true}, 4);
+  divergence_case(cases, {5, 6, 71, 341, 0, 0, true, true}, 1);
+  distance_cases(cases, 1, 1, 1, false);
+  distance_cases(cases, 17, 13, 71, false);
+  distance_cases(cases, 19, 19, 19, true);
+  distance_cases(cases, 35, 12, 35, true);
+  distance_cases(cases, 5, 0, 8, false);
   // The largest of a row twice, beside each other: the first is the prediction.
   cases.push_back({"SoftmaxCrossEntropy_ties", 4e-6, [](OpTestContext& world) {
                      constexpr std::int64_t classes = 70;

@@ -151,7 +151,7 @@ void merge(const Model& model, const Processor& processor) {
 
 LoadedModel::LoadedModel(const std::filesystem::path& path, const std::filesystem::path& given,
                          const std::vector<std::string>& overrides, const std::string& device,
-                         std::int64_t length)
+                         std::int64_t length, const Processor* on)
     : trained(find_trained_model(path)),
       recipe(for_length(
           for_device(of_encoder(parse_stored_recipe(trained.recipe, trained.checkpoint.string(), overrides),
@@ -159,7 +159,9 @@ LoadedModel::LoadedModel(const std::filesystem::path& path, const std::filesyste
                      overrides, device),
           length)),
       tokenizer(tokenizer_of(trained, given)),
-      processor(find_processor(device, recipe.precision.activations(), recipe.precision.operands())),
+      processor(on != nullptr
+                    ? *on
+                    : find_processor(device, recipe.precision.activations(), recipe.precision.operands())),
       model(encoder_config(recipe, tokenizer.vocabulary()), processor.allocator, false) {
   const CheckpointReader& reader = *trained.reader;
   load_parameters(reader, model.parameters());

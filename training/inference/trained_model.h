@@ -29,9 +29,10 @@ TrainedModel find_trained_model(const std::filesystem::path& path);
 struct LoadedModel {
   // tokenizer: replaces the checkpoint's, if not empty. Error if the model was not trained with it. device:
   // as in find_processor(). length: the maximum length of sequences; it may exceed model.max_positions only
-  // if positions are not learned.
+  // if positions are not learned. on: this processor instead, if not null.
   LoadedModel(const std::filesystem::path& path, const std::filesystem::path& tokenizer,
-              const std::vector<std::string>& overrides, const std::string& device, std::int64_t length = 0);
+              const std::vector<std::string>& overrides, const std::string& device, std::int64_t length = 0,
+              const Processor* on = nullptr);
 
   TrainedModel trained;
   Recipe recipe;

@@ -38,7 +38,7 @@ double mean(const std::vector<double>& losses, std::size_t first, std::size_t la
 }
 
 Recipe recipe_of_trials(const Recipe& given, bool finetune) {
-  Recipe recipe = finetune ? resolve_task(given) : given;
+  Recipe recipe = finetune ? resolve_task(given) : resolve_distillation(given);
   if (!recipe.run.initial_checkpoint.empty())
     take_ranks(recipe, *find_trained_model(recipe.run.initial_checkpoint).reader);
   return recipe;
@@ -59,6 +59,7 @@ RateTrials::RateTrials(const Recipe& recipe, const RateSearchOptions& options)
   if (!recipe.run.initial_checkpoint.empty())
     require_same_tokenizer(*find_trained_model(recipe.run.initial_checkpoint).reader, tokenizer_,
                            recipe.data.tokenizer);
+  task_->set_teacher(find_teacher(recipe_, tokenizer_, config_, processor_));
   prepare_threads(static_cast<int>(recipe.run.threads));
   processor_.graphs = recipe.run.graphs;
 }
@@ -131,7 +132,7 @@ void RateTrials::start() {
     load_initial_parameters(reader, engine_->model().parameters(), takes_carried_head(recipe_));
   }
   engine_->set_micro_batches(
-      EncoderMicroBatches(*model_, loader_options(recipe_, 0, *task_, *model_).capacity));
+      EncoderMicroBatches(*model_, loader_options(recipe_, 0, *task_, *model_).capacity, task_->teacher()));
 }
 
 // The loss; none if no token of the batch was masked.

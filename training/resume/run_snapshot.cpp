@@ -47,7 +47,7 @@ void write_snapshot(CheckpointWriter& writer, const RunParts& run, const DataPla
                            {"pack", data.position.micro_batch},
                            {"seed", data.position.seed},
                            {"samples_per_epoch", data.samples_per_epoch},
-                           {"fingerprint", run.setup.task->fingerprint()},
+                           {"fingerprint", run.setup.fingerprint()},
                            {"held_out", run.setup.task->held_out_fingerprint()}};
   attributes.merge(run.setup.task->encoding());
   writer.attributes("/data", attributes);

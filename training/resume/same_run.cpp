@@ -47,7 +47,7 @@ void require_same_run(const CheckpointReader& reader, const Recipe& before, cons
         fmt::format("{} was trained with another data.order; resume with that, or start a new run from this "
                     "checkpoint (--from)",
                     file));
-  COMERA_CHECK(reader.text("/data", "fingerprint") == setup.task->fingerprint(),
+  COMERA_CHECK(reader.text("/data", "fingerprint") == setup.fingerprint(),
                "{} was trained on other data than {} holds now: resume with the same data", file,
                setup.task->source());
   // The best model so far was chosen by the held-out data, as the next one will be.

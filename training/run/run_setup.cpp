@@ -13,6 +13,7 @@
 #include "recipes/phase_recipe.h"
 #include "storage/durable_file.h"
 #include "storage/folder.h"
+#include "training/distillation/trained_teacher.h"
 #include "training/inference/trained_model.h"
 #include "training/resume/checkpoint_recipe.h"
 #include "training/resume/checkpoint_tokenizer.h"
@@ -242,11 +243,16 @@ void root_data_paths(Recipe& recipe) {
        {&recipe.data.train, &recipe.data.validation, &recipe.data.tokenizer, &recipe.task.folder})
     root(*path);
   for (DataSource& source : recipe.data.sources) root(source.folder);
+  if (recipe.distillation) root(recipe.distillation->teacher);
   for (auto* files : {&recipe.task.train, &recipe.task.validation})
     for (std::string& file : *files) root(file);
 }
 
 }  // namespace
+
+std::string RunSetup::fingerprint() const {
+  return teacher ? fingerprint_of_all({task->fingerprint(), teacher->fingerprint}) : task->fingerprint();
+}
 
 void RunSetup::log_line(std::string_view line) const { log_to(options.output, "{}\n", line); }
 
@@ -289,7 +295,7 @@ RunSetup::RunSetup(const Recipe& given, const TrainingOptions& given_options) : 
   if (log) options.output = log.get();
   // 3. The checkpoint to resume from, as found by process 0.
   found = find_checkpoint(*host, *directory, options);
-  recipe = of_model(options.finetune ? resolve_task(given) : given, found);
+  recipe = of_model(options.finetune ? resolve_task(given) : resolve_distillation(given), found);
   asked = given.tensorized;
   // 4. That checkpoint and the tokenizer: the same bytes everywhere.
   require_same_start(*host, recipe, found);
@@ -309,6 +315,9 @@ RunSetup::RunSetup(const Recipe& given, const TrainingOptions& given_options) : 
     auto of_encoder = make_encoder_task(recipe, options.finetune, *tokenizer, encoder->config(),
                                         [this](const std::string& line) { log_line(line); });
     of_encoder->set_form(*encoder);
+    auto of_recipe = find_teacher(recipe, *tokenizer, encoder->config(), *processor);
+    if (of_recipe) teacher = of_recipe->file();
+    of_encoder->set_teacher(std::move(of_recipe));
     task = std::move(of_encoder);
   }
   if (recipe.run.patience > 0 && !task->keeps_best())
@@ -316,7 +325,9 @@ RunSetup::RunSetup(const Recipe& given, const TrainingOptions& given_options) : 
         "run.patience counts evaluations without a better model, but this run has nothing to evaluate on; "
         "give "
         "held-out data, or remove it");
-  require_same_files(*host, task->inputs());
+  std::vector<GivenFile> files = task->inputs();
+  if (teacher) files.push_back(*teacher);
+  require_same_files(*host, files);
   root_data_paths(recipe);
   prepare_threads(static_cast<int>(recipe.run.threads > 0 ? recipe.run.threads : host->own_cpus()));
 }

@@ -12,6 +12,7 @@
 #include "distributed/nccl_communicator.h"
 #include "kernels/ops/processor.h"
 #include "recipes/recipe.h"
+#include "training/run/process_agreement.h"
 #include "training/run/run_directory.h"
 #include "training/tasks/model_form.h"
 #include "training/tasks/training_task.h"
@@ -43,6 +44,8 @@ struct RunSetup {
   Communicator& device_communicator() const { return nccl ? *nccl : *host; }
   // Whether gradients are summed over processes. A single process may do so with NCCL, for tests.
   bool sums_gradients() const { return nccl != nullptr || !host->alone(); }
+  // Of what the run learns from: its data and its teacher. 32 hexadecimal digits.
+  std::string fingerprint() const;
   // A line for people about what is set up, in this process's log.
   void log_line(std::string_view line) const;
 
@@ -62,6 +65,7 @@ struct RunSetup {
   std::optional<Processor> processor;
   std::unique_ptr<Communicator> nccl;
   std::unique_ptr<TrainingTask> task;
+  std::optional<GivenFile> teacher;  // the file it was read from
 
  private:
   const EncoderForm& set_encoder();

@@ -45,7 +45,7 @@ std::unique_ptr<data::BatchStream> EncoderTask::batches(const PhaseOf& phase, co
 }
 
 std::unique_ptr<PackLayout> EncoderTask::micro_batches(const PhaseOf& phase) const {
-  return std::make_unique<EncoderMicroBatches>(form_->model(), options_of(phase).capacity);
+  return std::make_unique<EncoderMicroBatches>(form_->model(), options_of(phase).capacity, teacher());
 }
 
 Attributes EncoderTask::encoding() const {

@@ -3,6 +3,7 @@
 #include "data/batching/loader.h"
 #include "data/tokenizers/tokenizer.h"
 #include "model/model.h"
+#include "training/distillation/trained_teacher.h"
 #include "training/tasks/model_form.h"
 #include "training/tasks/training_task.h"
 
@@ -15,6 +16,9 @@ class EncoderTask : public TrainingTask {
 
   // From now on it is for the model of this form, which must outlive it.
   void set_form(const EncoderForm& form) { form_ = &form; }
+  // From now on its micro-batches are also answered by this teacher; null: by none.
+  void set_teacher(std::unique_ptr<TrainedTeacher> teacher) { teacher_ = std::move(teacher); }
+  Teacher* teacher() const { return teacher_ ? &teacher_->teacher() : nullptr; }
 
   // The training data as sequences of up to `length` tokens.
   virtual std::unique_ptr<data::SampleSource> samples(std::int64_t length) const = 0;
@@ -51,6 +55,7 @@ class EncoderTask : public TrainingTask {
 
   const data::Tokenizer& tokenizer_;
   const EncoderForm* form_ = nullptr;
+  std::unique_ptr<TrainedTeacher> teacher_;
 };
 
 // The micro-batches of a phase for a single process. The model determines the vocabulary and the right rows

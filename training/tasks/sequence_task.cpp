@@ -15,6 +15,7 @@
 #include "recipes/fit_shapes.h"
 #include "recipes/suggest.h"
 #include "storage/folder.h"
+#include "training/distillation/trained_teacher.h"
 #include "training/vectors/contrastive_task.h"
 
 namespace comera {
@@ -232,7 +233,9 @@ data::Task task_of(const TaskSection& section, TaskUse use) {
   return task;
 }
 
-Recipe resolve_task(const Recipe& recipe) {
+namespace {
+
+Recipe resolve_kind(const Recipe& recipe) {
   Recipe resolved = recipe;
   data::Task task = task_of(recipe.task);
   if (task.kind == data::TaskKind::contrastive) {
@@ -265,6 +268,10 @@ Recipe resolve_task(const Recipe& recipe) {
   fit_head(resolved.tensorized, resolved.model, notes);
   return resolved;
 }
+
+}  // namespace
+
+Recipe resolve_task(const Recipe& recipe) { return resolve_distillation(resolve_kind(recipe)); }
 
 std::unique_ptr<data::ExampleSamples> samples_for(const EncoderConfig& config, const data::Task& task,
                                                   const data::Examples& examples, std::int64_t length) {

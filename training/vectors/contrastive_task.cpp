@@ -65,6 +65,9 @@ void require_negatives(const Recipe& recipe, const EncoderConfig& config) {
   }
 }
 
+// Otherwise its texts are those that a teacher has vectors of, each by itself.
+bool learns_pairs(const Recipe& recipe) { return !recipe.distillation || recipe.distillation->targets; }
+
 }  // namespace
 
 Recipe resolve_contrastive(const Recipe& recipe, const data::Task& task) {
@@ -75,7 +78,7 @@ Recipe resolve_contrastive(const Recipe& recipe, const data::Task& task) {
   section.metric = task.metric;
   section.text = task.text;
   check_metric(section, !task.validation.empty());
-  require_dropout(resolved);
+  if (learns_pairs(recipe)) require_dropout(resolved);
   resolved.model.pairs = PairEncoding::separate;
   for (const char* layer : {"head.transform", "head.pooler"}) resolved.tensorized.ranks.erase(layer);
   resolved.model.head = HeadKind::contrastive;
@@ -89,18 +92,19 @@ ContrastiveTask::ContrastiveTask(const Recipe& recipe, const data::Tokenizer& to
     : EncoderTask(tokenizer),
       task_(task_of(recipe.task)),
       config_(config),
+      pairs_(learns_pairs(recipe)),
       length_(longest_of(recipe)),
       train_(data::Examples::read(task_, task_.train, tokenizer, !task_.label.empty(), length_)),
       sets_(read_pairs(task_, tokenizer, length_)) {
-  require_negatives(recipe, config);
-  if (train_.count() < 2)
+  if (pairs_) require_negatives(recipe, config);
+  if (pairs_ && train_.count() < 2)
     throw Error(fmt::format("{}: has one example only, which has no negatives; give more rows", source()));
   for (VectorSet& set : read_similarity(recipe.task.similarity, tokenizer, length_))
     sets_.push_back(std::move(set));
 }
 
 double ContrastiveTask::targets(const data::Batch& batch) const {
-  return static_cast<double>(batch.examples) * (config_.contrastive.symmetric ? 2 : 1);
+  return static_cast<double>(batch.examples) * (pairs_ && config_.contrastive.symmetric ? 2 : 1);
 }
 
 std::string ContrastiveTask::source() const {
@@ -124,6 +128,7 @@ std::vector<GivenFile> ContrastiveTask::inputs() const {
 }
 
 std::unique_ptr<data::SampleSource> ContrastiveTask::samples(std::int64_t length) const {
+  if (!pairs_) return std::make_unique<data::SeparateTexts>(train_, texts(), length);
   return std::make_unique<data::ContrastiveSamples>(train_, texts(), length);
 }
 

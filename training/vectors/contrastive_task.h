@@ -43,6 +43,7 @@ class ContrastiveTask final : public EncoderTask {
 
   data::Task task_;
   EncoderConfig config_;
+  bool pairs_;           // whether it learns from them, and not only from a teacher's vectors of each text
   std::int64_t length_;  // of the longest phase
   data::Examples train_;
   std::vector<VectorSet> sets_;

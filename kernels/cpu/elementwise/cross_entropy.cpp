@@ -12,7 +12,8 @@
 COMERA_CPU_BEGIN
 
 namespace {
-std::int64_t pieces_of(const SoftmaxCrossEntropy& op) {
+template <class Operation>
+std::int64_t pieces_of(const Operation& op) {
   return std::clamp<std::int64_t>(op.logits.dim(1) / 8, 1, 16);
 }
 
@@ -27,7 +28,8 @@ struct Memory {
   float* logits = nullptr;  // (pieces, classes); for a narrow type only
   RowResult* rows = nullptr;
 };
-Memory take(const SoftmaxCrossEntropy& op, Scratch& scratch) {
+template <class Operation>
+Memory take(const Operation& op, Scratch& scratch) {
   Memory memory;
   memory.dbias = scratch.floats(pieces_of(op) * op.classes);
   if (op.compute() != DType::float32) memory.logits = scratch.floats(pieces_of(op) * op.classes);
@@ -69,10 +71,10 @@ class LogitRow {
   std::int64_t runs_, inner_, apart_, classes_;
 };
 
-template <class T>
-LogitRow<T> row_of(const SoftmaxCrossEntropy& op, std::int64_t r) {
+template <class T, class Operation>
+LogitRow<T> row_of(const Operation& op, std::int64_t r) {
   const std::int64_t rows = op.logits.dim(1), inner = op.logits.dim(2);
-  return {op.logits.data<T>() + r * inner, op.logits.dim(0), inner, rows * inner, op.classes};
+  return {op.logits.template data<T>() + r * inner, op.logits.dim(0), inner, rows * inner, op.classes};
 }
 
 // The first of equal largest logits counts.
@@ -84,22 +86,36 @@ bool is_largest(const LogitRow<float>& row, std::int64_t target, float maximum) 
   return true;
 }
 
+// Of x[0 .. count) and `least`.
+float largest_of(const float* x, std::int64_t count, float least) {
+  vec top = splat(least);
+  const std::int64_t whole = count / lanes * lanes;
+  for (std::int64_t c = 0; c < whole; c += lanes) top = max(top, load(x + c));
+  float maximum = largest(top);
+  for (std::int64_t c = whole; c < count; ++c) maximum = std::max(maximum, x[c]);
+  return maximum;
+}
+
+void add_row(const LogitRow<float>& row, float* to) {
+  row.for_each_stretch([&](float* z, std::int64_t first, std::int64_t count) {
+    for_columns(0, count, [&](std::int64_t c, auto at) {
+      at.store(to + first + c, at.load(to + first + c) + at.load(z + c));
+    });
+  });
+}
+
 RowResult one_row(const SoftmaxCrossEntropy& op, std::int64_t r, const LogitRow<float>& row, float* dbias) {
   const std::int64_t target = op.targets.data<std::int32_t>()[op.row_begin + r];
   const float* bias = op.bias ? op.bias.data<float>() : nullptr;
   const float weight = op.weights ? op.weights.data<float>()[op.row_begin + r] : 1.F;
   float maximum = bias == nullptr ? row.at(0) : row.at(0) + bias[0];
   row.for_each_stretch([&](float* z, std::int64_t first, std::int64_t count) {
-    vec top = splat(maximum);
-    const std::int64_t whole = count / lanes * lanes;
     if (bias != nullptr) {
       for_columns(0, count, [&](std::int64_t c, auto at) {
         at.store(z + c, at.load(z + c) + at.load(bias + first + c));
       });
     }
-    for (std::int64_t c = 0; c < whole; c += lanes) top = max(top, load(z + c));
-    maximum = largest(top);
-    for (std::int64_t c = whole; c < count; ++c) maximum = std::max(maximum, z[c]);
+    maximum = largest_of(z, count, maximum);
   });
   const float target_logit = row.at(target);
   const bool correct = is_largest(row, target, maximum);
@@ -119,22 +135,64 @@ RowResult one_row(const SoftmaxCrossEntropy& op, std::int64_t r, const LogitRow<
       for_columns(0, count, [&](std::int64_t c, auto at) { at.store(z + c, at.load(z + c) * inverse); });
     });
     row.at(target) -= weight;
-    if (dbias != nullptr) {
-      row.for_each_stretch([&](float* z, std::int64_t first, std::int64_t count) {
-        for_columns(0, count, [&](std::int64_t c, auto at) {
-          at.store(dbias + first + c, at.load(dbias + first + c) + at.load(z + c));
-        });
-      });
-    }
+    if (dbias != nullptr) add_row(row, dbias);
   }
   return {.loss = weight * (static_cast<double>(maximum) + std::log(total) - target_logit),
           .weight = weight,
           .correct = correct ? 1. : 0.};
 }
 
+// Σ p (log p - log q) = Σ p (τ - z) - log Σ exp τ + log Σ exp z, where z and τ are the logits over the
+// temperature.
+RowResult one_row(const SoftmaxDivergence& op, std::int64_t r, const LogitRow<float>& row, float* dbias) {
+  const auto inverse = static_cast<float>(1 / op.temperature);
+  const float* bias = op.bias ? op.bias.data<float>() : nullptr;
+  const float* teacher = op.teacher.data<float>() + (op.row_begin + r) * op.classes;
+  float top = (bias == nullptr ? row.at(0) : row.at(0) + bias[0]) * inverse, teacher_top = teacher[0];
+  row.for_each_stretch([&](float* z, std::int64_t first, std::int64_t count) {
+    for_columns(0, count, [&](std::int64_t c, auto at) {
+      const vec own = bias == nullptr ? at.load(z + c) : at.load(z + c) + at.load(bias + first + c);
+      at.store(z + c, own * inverse);
+    });
+    top = largest_of(z, count, top);
+    teacher_top = largest_of(teacher + first, count, teacher_top);
+  });
+  teacher_top *= inverse;
+  double total = 0, teacher_total = 0, between = 0;
+  row.for_each_stretch([&](float* z, std::int64_t first, std::int64_t count) {
+    vec some = splat(0), teacher_some = splat(0), some_between = splat(0);
+    for_columns(0, count, [&](std::int64_t c, auto at) {
+      const vec own = at.load(z + c), taught = at.load(teacher + first + c) * inverse;
+      const vec p = at.keep(exp(taught - teacher_top));
+      some += at.keep(exp(own - top));
+      teacher_some += p;
+      some_between += at.keep(p * (taught - own));
+    });
+    total += sum(some);
+    teacher_total += sum(teacher_some);
+    between += sum(some_between);
+  });
+  const double t = op.temperature;
+  if (op.gradient) {
+    const auto own_scale = static_cast<float>(op.factor * t / total);
+    const auto teacher_scale = static_cast<float>(op.factor * t / teacher_total);
+    row.for_each_stretch([&](float* z, std::int64_t first, std::int64_t count) {
+      for_columns(0, count, [&](std::int64_t c, auto at) {
+        const vec taught = at.load(teacher + first + c) * inverse;
+        at.store(z + c, exp(at.load(z + c) - top) * own_scale - exp(taught - teacher_top) * teacher_scale);
+      });
+    });
+    if (dbias != nullptr) add_row(row, dbias);
+  }
+  const double divergence = between / teacher_total -
+                            (static_cast<double>(teacher_top) + std::log(teacher_total)) +
+                            (static_cast<double>(top) + std::log(total));
+  return {.loss = op.factor * t * t * divergence, .weight = op.counts ? 1. : 0., .correct = 0};
+}
+
 // Logits of a narrow type are rounded once, at the end: intermediate values are in a single-precision copy.
-template <class T>
-RowResult one_row_as(const SoftmaxCrossEntropy& op, std::int64_t r, float* copy, float* dbias) {
+template <class T, class Operation>
+RowResult one_row_as(const Operation& op, std::int64_t r, float* copy, float* dbias) {
   const LogitRow<T> row = row_of<T>(op, r);
   RowResult result;
   if constexpr (!is_narrow<T>) {
@@ -152,18 +210,19 @@ RowResult one_row_as(const SoftmaxCrossEntropy& op, std::int64_t r, float* copy,
   if (op.gradient) row.clear_from(op.classes);
   return result;
 }
-}  // namespace
 
-std::size_t softmax_cross_entropy_scratch(const SoftmaxCrossEntropy& op) {
+template <class Operation>
+std::size_t scratch_bytes(const Operation& op) {
   Scratch scratch;
   take(op, scratch);
   return scratch.bytes();
 }
 
-template <class T>
-void softmax_cross_entropy(const SoftmaxCrossEntropy& op, const KernelContext& context) {
+// Fixed pieces of the rows, whose sums are added in order.
+template <class T, class Operation>
+void all_rows(const Operation& op, const KernelContext& context) {
   const std::int64_t rows = op.logits.dim(1), pieces = pieces_of(op);
-  const std::int64_t real = std::clamp<std::int64_t>(*op.count.data<std::int32_t>() - op.row_begin, 0, rows);
+  const std::int64_t real = std::clamp<std::int64_t>(*op.count.template data<std::int32_t>() - op.row_begin, 0, rows);
   Scratch scratch(context.scratch);
   const Memory memory = take(op, scratch);
   const bool has_dbias = op.gradient && op.bias;
@@ -185,9 +244,24 @@ void softmax_cross_entropy(const SoftmaxCrossEntropy& op, const KernelContext& c
     results.target_count += memory.rows[r].weight;
     results.correct += memory.rows[r].correct;
   }
-  if (has_dbias) add_pieces(op.dbias.data<float>(), memory.dbias, op.classes, pieces, op.classes);
+  if (has_dbias) add_pieces(op.dbias.template data<float>(), memory.dbias, op.classes, pieces, op.classes);
+}
+}  // namespace
+
+std::size_t softmax_cross_entropy_scratch(const SoftmaxCrossEntropy& op) { return scratch_bytes(op); }
+std::size_t softmax_divergence_scratch(const SoftmaxDivergence& op) { return scratch_bytes(op); }
+
+template <class T>
+void softmax_cross_entropy(const SoftmaxCrossEntropy& op, const KernelContext& context) {
+  all_rows<T>(op, context);
+}
+
+template <class T>
+void softmax_divergence(const SoftmaxDivergence& op, const KernelContext& context) {
+  all_rows<T>(op, context);
 }
 
 COMERA_FOR_EACH_TYPE(SoftmaxCrossEntropy, softmax_cross_entropy)
+COMERA_FOR_EACH_TYPE(SoftmaxDivergence, softmax_divergence)
 
 COMERA_CPU_END

@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/rows.h"
+#include "kernels/cpu/scratch.h"
 #include "kernels/cpu/threads.h"
 
 COMERA_CPU_BEGIN
@@ -107,10 +108,49 @@ void squared_error(const SquaredError& op, const KernelContext&) {
   }
 }
 
+std::size_t squared_distance_scratch(const SquaredDistance& op) {
+  Scratch scratch;
+  scratch.floats(2 * op.x.dim(0));
+  return scratch.bytes();
+}
+
+template <class T>
+void squared_distance(const SquaredDistance& op, const KernelContext& context) {
+  const std::int64_t rows = op.x.dim(0), width = op.x.dim(1), count = std::min(count_of(op.count), rows);
+  const double items = static_cast<double>(op.square ? count * count : count);
+  const double factor = count > 0 ? op.factor * static_cast<double>(count_of(op.targets)) / items : 0;
+  Scratch scratch(context.scratch);
+  auto* sums = reinterpret_cast<double*>(scratch.floats(2 * rows));  // of each row
+  parallel_pieces(rows, thread_limit(), [&](std::int64_t r, int) {
+    T* x = op.x.data<T>() + r * width;
+    const T* to = op.to.data<T>() + r * width;
+    sums[r] = 0;
+    if (r >= count) {
+      if (op.gradient) clear(x, width);
+      return;
+    }
+    const auto slope = static_cast<float>(2 * factor);
+    dvec total = {};
+    for_columns(0, width, [&](std::int64_t c, auto at) {
+      const vec difference = at.keep(at.load(x + c) - at.load(to + c));
+      const dvec wide = widen(difference);
+      total += wide * wide;
+      if (op.gradient) at.store(x + c, difference * slope);
+    });
+    sums[r] = sum(total);
+  });
+  double total = 0;
+  for (std::int64_t r = 0; r < rows; ++r) total += sums[r];
+  auto& results = *static_cast<StepResults*>(op.results.raw());
+  results.loss_sum += factor * total;
+  if (op.counts) results.target_count += static_cast<double>(count_of(op.targets));
+}
+
 COMERA_FOR_EACH_TYPE(SequenceMean, sequence_mean)
 COMERA_FOR_EACH_TYPE(SequenceMeanBackward, sequence_mean_backward)
 COMERA_FOR_EACH_TYPE(PairFeaturesForward, pair_features_forward)
 COMERA_FOR_EACH_TYPE(PairFeaturesBackward, pair_features_backward)
 COMERA_FOR_EACH_TYPE(SquaredError, squared_error)
+COMERA_FOR_EACH_TYPE(SquaredDistance, squared_distance)
 
 COMERA_CPU_END

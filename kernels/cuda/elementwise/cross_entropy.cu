@@ -29,7 +29,7 @@ struct Rows {
   const std::int32_t *targets, *count;
   const float* weights;  // or null
   std::int64_t row_begin;
-  bool gradient;
+  bool gradient, counts;
   double* losses;  // (rows): per row, 0 for absent ones
   float* correct;  // (rows): 1 or 0
 };
@@ -49,6 +49,34 @@ __device__ __forceinline__ Softmax joined(const Softmax& a, const Softmax& b) {
   const float value = second ? b.value : a.value;
   return {value, a.sum * exponential(a.value - value) + b.sum * exponential(b.value - value),
           second ? b.at : a.at};
+}
+
+// Of all threads, in each of them. `found` is shared memory for one of each warp.
+__device__ __forceinline__ Softmax joined_over_block(Softmax all, Softmax* found) {
+  for (int bits = warp / 2; bits > 0; bits /= 2)
+    all = joined(all, {__shfl_xor_sync(all_lanes, all.value, bits), __shfl_xor_sync(all_lanes, all.sum, bits),
+                       __shfl_xor_sync(all_lanes, all.at, bits)});
+  if (lane_of_thread() == 0) found[warp_of_thread()] = all;
+  __syncthreads();
+  all = found[0];
+  for (int w = 1; w < warps; ++w) all = joined(all, found[w]);
+  return all;
+}
+
+// Joins V values, of which `some` are there, without saying where the largest is.
+template <int V>
+__device__ __forceinline__ void join_values(Softmax& all, const Values<V>& z, int some) {
+  float largest = all.value;
+#pragma unroll
+  for (int v = 0; v < V; ++v)
+    if (v < some) largest = z.at[v] > largest ? z.at[v] : largest;
+  if (largest > all.value) {
+    all.sum *= exponential(all.value - largest);
+    all.value = largest;
+  }
+#pragma unroll
+  for (int v = 0; v < V; ++v)
+    if (v < some) all.sum += exponential(z.at[v] - all.value);
 }
 
 // Logits c, …, c + V - 1 of a row, with their bias; `some` of them are classes.
@@ -119,13 +147,7 @@ __global__ void __launch_bounds__(threads) cross_entropy_rows(Rows<T> op) {
     for (int v = 0; v < V; ++v)
       if (v < some) all.sum += exponential(z.at[v] - all.value);
   });
-  for (int bits = warp / 2; bits > 0; bits /= 2)
-    all = joined(all, {__shfl_xor_sync(all_lanes, all.value, bits), __shfl_xor_sync(all_lanes, all.sum, bits),
-                       __shfl_xor_sync(all_lanes, all.at, bits)});
-  if (lane_of_thread() == 0) found[warp_of_thread()] = all;
-  __syncthreads();
-  all = found[0];
-  for (int w = 1; w < warps; ++w) all = joined(all, found[w]);
+  all = joined_over_block(all, found);
   if (threadIdx.x == 0) {
     const T* of_target = op.logits + (target / op.inner * op.rows + row) * op.inner + target % op.inner;
     op.losses[row] = weight * (all.value + logf(all.sum) - biased<1>(of_target, bias_of(target), 1).at[0]);
@@ -145,25 +167,84 @@ __global__ void __launch_bounds__(threads) cross_entropy_rows(Rows<T> op) {
   });
 }
 
-// One block: the totals over the rows.
+// What a teacher adds to rows of logits.
+struct Taught {
+  const float* teacher;   // (all rows, classes)
+  float inverse, weight;  // 1 / temperature; factor temperature
+  double factor;          // of the loss
+};
+
+// The teacher's logits are read one by one: their rows begin anywhere.
+template <int V>
+__device__ __forceinline__ Values<V> taught_values(const float* teacher, float inverse, int some) {
+  Values<V> values{};
+#pragma unroll
+  for (int v = 0; v < V; ++v)
+    if (v < some) values.at[v] = teacher[v] * inverse;
+  return values;
+}
+
+template <int V, class T>
+__global__ void __launch_bounds__(threads) divergence_rows(Rows<T> op, Taught taught) {
+  auto* found = shared_array<Softmax>(2 * warps);
+  const std::int64_t row = blockIdx.x;
+  if (op.row_begin + row >= *op.count) {
+    if (op.gradient) each_logit<V>(op, row, [](T* at, std::int64_t, int) { store(at, Values<V>{}); });
+    if (threadIdx.x == 0) op.losses[row] = 0;
+    return;
+  }
+  const float* teacher = taught.teacher + (op.row_begin + row) * op.classes;
+  const auto own_values = [&](const T* at, std::int64_t c, int some) {
+    Values<V> z = biased<V>(at, op.bias == nullptr ? nullptr : op.bias + c, some);
+#pragma unroll
+    for (int v = 0; v < V; ++v) z.at[v] *= taught.inverse;
+    return z;
+  };
+  Softmax own, theirs;
+  each_logit<V>(op, row, [&](const T* at, std::int64_t c, int some) {
+    join_values(own, own_values(at, c, some), some);
+    join_values(theirs, taught_values<V>(teacher + c, taught.inverse, some), some);
+  });
+  own = joined_over_block(own, found);
+  theirs = joined_over_block(theirs, found + warps);
+  const float own_scale = 1 / own.sum, their_scale = 1 / theirs.sum;
+  float between = 0;  // Σ p (τ - z)
+  each_logit<V>(op, row, [&](T* at, std::int64_t c, int some) {
+    Values<V> z = own_values(at, c, some);
+    const Values<V> other = taught_values<V>(teacher + c, taught.inverse, some);
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      const float p = v < some ? exponential(other.at[v] - theirs.value) * their_scale : 0;
+      if (v < some) between += p * (other.at[v] - z.at[v]);
+      z.at[v] = v < some ? taught.weight * (exponential(z.at[v] - own.value) * own_scale - p) : 0;
+    }
+    if (op.gradient) store(at, z);
+  });
+  between = block_sum(between, reinterpret_cast<float*>(found));
+  if (threadIdx.x == 0)
+    op.losses[row] = taught.factor * (static_cast<double>(between) + own.value + logf(own.sum) -
+                                      theirs.value - logf(theirs.sum));
+}
+
+// One block: the totals over the rows. correct: null without hits. counts: whether rows are targets.
 __global__ void __launch_bounds__(threads)
     add_results(const double* losses, const float* correct, std::int64_t rows, std::int64_t row_begin,
-                const std::int32_t* count, const float* weights, StepResults* results) {
+                const std::int32_t* count, const float* weights, bool counts, StepResults* results) {
   auto* scratch = shared_array<double>(warps);
   const std::int64_t real = min(max(*count - row_begin, std::int64_t{0}), rows);
   double loss = 0, right = 0, weight = 0;
   for (std::int64_t r = threadIdx.x; r < rows; r += threads) {
     loss += losses[r];
-    right += correct[r];
+    if (correct != nullptr) right += correct[r];
     if (weights != nullptr && r < real) weight += weights[row_begin + r];
   }
   loss = block_sum(loss, scratch);
-  right = block_sum(right, scratch);
+  if (correct != nullptr) right = block_sum(right, scratch);
   if (weights != nullptr) weight = block_sum(weight, scratch);
   if (threadIdx.x > 0) return;
   results->loss_sum += loss;
   results->correct += right;
-  results->target_count += weights == nullptr ? static_cast<double>(real) : weight;
+  if (counts) results->target_count += weights == nullptr ? static_cast<double>(real) : weight;
 }
 
 // The sums over a part of the rows: a block takes 32 V columns, its warps alternate over the rows. Adds them
@@ -210,7 +291,8 @@ std::int64_t row_parts(std::int64_t rows) {
 struct Scratch {
   std::size_t losses, correct, bytes;  // where these begin, and the whole
 };
-Scratch scratch_of(const SoftmaxCrossEntropy& op) {
+template <class Operation>
+Scratch scratch_of(const Operation& op) {
   const std::int64_t rows = op.logits.dim(1), parts = op.gradient && op.bias ? row_parts(rows) : 1;
   const std::int64_t columns = op.logits.dim(0) * op.logits.dim(2);
   const auto part_bytes = static_cast<std::size_t>(parts > 1 ? parts * columns : 0) * sizeof(float);
@@ -221,19 +303,39 @@ Scratch scratch_of(const SoftmaxCrossEntropy& op) {
 
 std::size_t softmax_cross_entropy_scratch(const SoftmaxCrossEntropy& op) { return scratch_of(op).bytes; }
 
+std::size_t softmax_divergence_scratch(const SoftmaxDivergence& op) { return scratch_of(op).bytes; }
+
 template <int V, class T>
-void launch_cross_entropy(const SoftmaxCrossEntropy& op, const Rows<T>& rows, const KernelContext& context) {
+void launch_rows(const SoftmaxCrossEntropy& /*op*/, const Rows<T>& rows, const KernelContext& context) {
   COMERA_LAUNCH(
       context.stream,
       (LaunchShape{.grid = {rows.rows}, .threads = threads, .shared_bytes = warps * sizeof(Softmax)}),
       (cross_entropy_rows<V, T>), rows);
+}
+
+template <int V, class T>
+void launch_rows(const SoftmaxDivergence& op, const Rows<T>& rows, const KernelContext& context) {
+  const Taught taught{.teacher = op.teacher.data<float>(),
+                      .inverse = static_cast<float>(1 / op.temperature),
+                      .weight = static_cast<float>(op.factor * op.temperature),
+                      .factor = op.factor * op.temperature * op.temperature};
+  COMERA_LAUNCH(
+      context.stream,
+      (LaunchShape{.grid = {rows.rows}, .threads = threads, .shared_bytes = 2 * warps * sizeof(Softmax)}),
+      (divergence_rows<V, T>), rows, taught);
+}
+
+// The rows, their totals, and the gradient of the bias.
+template <int V, class T, class Operation>
+void launch_all(const Operation& op, const Rows<T>& rows, const KernelContext& context) {
+  launch_rows<V>(op, rows, context);
   COMERA_LAUNCH(context.stream, (LaunchShape{.threads = threads, .shared_bytes = warps * sizeof(double)}),
                 add_results, rows.losses, rows.correct, rows.rows, op.row_begin, rows.count, rows.weights,
-                static_cast<StepResults*>(op.results.raw()));
+                rows.counts, static_cast<StepResults*>(op.results.raw()));
   if (!op.gradient || !op.bias) return;
   const std::int64_t parts = row_parts(rows.rows), columns = rows.outer * rows.inner;
   auto* sums = reinterpret_cast<float*>(context.scratch);
-  auto* dbias = op.dbias.data<float>();
+  auto* dbias = op.dbias.template data<float>();
   COMERA_LAUNCH(context.stream,
                 (LaunchShape{.grid = {blocks_for(columns, warp * V), parts},
                              .threads = threads,
@@ -248,27 +350,47 @@ void launch_cross_entropy(const SoftmaxCrossEntropy& op, const Rows<T>& rows, co
                                     .columns = static_cast<int>(rows.classes)}});
 }
 
-template <class T>
-void softmax_cross_entropy(const SoftmaxCrossEntropy& op, const KernelContext& context) {
+// What both operations have; the rest of the struct is empty.
+template <class T, class Operation>
+Rows<T> rows_of(const Operation& op, const KernelContext& context) {
   Rows<T> rows{};
-  rows.logits = op.logits.data<T>();
-  rows.bias = op.bias ? op.bias.data<float>() : nullptr;
+  rows.logits = op.logits.template data<T>();
+  rows.bias = op.bias ? op.bias.template data<float>() : nullptr;
   rows.outer = op.logits.dim(0), rows.rows = op.logits.dim(1), rows.inner = op.logits.dim(2);
   rows.classes = op.classes;
-  rows.targets = op.targets.data<std::int32_t>(), rows.count = op.count.data<std::int32_t>();
-  rows.weights = op.weights ? op.weights.data<float>() : nullptr;
+  rows.count = op.count.template data<std::int32_t>();
   rows.row_begin = op.row_begin;
   rows.gradient = op.gradient;
-  const Scratch scratch = scratch_of(op);
-  rows.losses = reinterpret_cast<double*>(context.scratch + scratch.losses);
-  rows.correct = reinterpret_cast<float*>(context.scratch + scratch.correct);
+  rows.losses = reinterpret_cast<double*>(context.scratch + scratch_of(op).losses);
+  return rows;
+}
+
+template <class T, class Operation>
+void launch(const Operation& op, const Rows<T>& rows, const KernelContext& context) {
   if (rows.rows == 0) return;
   constexpr int many = 16 / sizeof(T);
   const auto aligned = [](const void* data) { return reinterpret_cast<std::uintptr_t>(data) % 16 == 0; };
   if (rows.inner % many == 0 && aligned(rows.logits) && aligned(rows.bias))
-    launch_cross_entropy<many>(op, rows, context);
+    launch_all<many>(op, rows, context);
   else
-    launch_cross_entropy<1>(op, rows, context);
+    launch_all<1>(op, rows, context);
+}
+
+template <class T>
+void softmax_cross_entropy(const SoftmaxCrossEntropy& op, const KernelContext& context) {
+  Rows<T> rows = rows_of<T>(op, context);
+  rows.targets = op.targets.data<std::int32_t>();
+  rows.weights = op.weights ? op.weights.data<float>() : nullptr;
+  rows.correct = reinterpret_cast<float*>(context.scratch + scratch_of(op).correct);
+  rows.counts = true;
+  launch(op, rows, context);
+}
+
+template <class T>
+void softmax_divergence(const SoftmaxDivergence& op, const KernelContext& context) {
+  Rows<T> rows = rows_of<T>(op, context);
+  rows.counts = op.counts;
+  launch(op, rows, context);
 }
 
 }  // namespace
@@ -276,6 +398,8 @@ void softmax_cross_entropy(const SoftmaxCrossEntropy& op, const KernelContext& c
 void register_cross_entropy(Backend& backend, bool /*tf32*/) {
   backend.set<SoftmaxCrossEntropy>(DType::float32, softmax_cross_entropy<float>,
                                    softmax_cross_entropy_scratch);
+  backend.set<SoftmaxDivergence>(DType::float32, softmax_divergence<float>, softmax_divergence_scratch);
+  backend.set<SoftmaxDivergence>(DType::bfloat16, softmax_divergence<bfloat16>, softmax_divergence_scratch);
   backend.set<SoftmaxCrossEntropy>(DType::bfloat16, softmax_cross_entropy<bfloat16>,
                                    softmax_cross_entropy_scratch);
 }

@@ -181,6 +181,56 @@ void squared_error(const SquaredError& op, const KernelContext& context) {
       op.predictions.elements(), op.gradient, static_cast<StepResults*>(op.results.raw()));
 }
 
+// One row per block: its squared distance, and its gradient.
+template <class T>
+__global__ void __launch_bounds__(error_threads)
+    squared_distance_rows(T* x, const T* to, const std::int32_t* count, const std::int32_t* targets,
+                          std::int64_t width, bool square, double factor, bool gradient, double* losses) {
+  auto* scratch = shared_array<double>(error_threads / warp);
+  const std::int64_t row = blockIdx.x;
+  const bool real = row < *count;
+  const double items = square ? static_cast<double>(*count) * *count : static_cast<double>(*count);
+  const double weight = real ? factor * *targets / items : 0;
+  const auto slope = static_cast<float>(2 * weight);
+  double loss = 0;
+  for (std::int64_t c = threadIdx.x; c < width; c += error_threads) {
+    const std::int64_t at = row * width + c;
+    const float difference = real ? static_cast<float>(x[at]) - static_cast<float>(to[at]) : 0.F;
+    loss += static_cast<double>(difference) * difference;
+    if (gradient) x[at] = static_cast<T>(slope * difference);
+  }
+  loss = block_sum(loss, scratch);
+  if (threadIdx.x == 0) losses[row] = weight * loss;
+}
+
+__global__ void __launch_bounds__(error_threads)
+    add_losses(const double* losses, std::int64_t rows, const std::int32_t* counted, StepResults* results) {
+  auto* scratch = shared_array<double>(error_threads / warp);
+  double loss = 0;
+  for (std::int64_t r = threadIdx.x; r < rows; r += error_threads) loss += losses[r];
+  loss = block_sum(loss, scratch);
+  if (threadIdx.x > 0) return;
+  results->loss_sum += loss;
+  if (counted != nullptr) results->target_count += *counted;
+}
+
+std::size_t squared_distance_scratch(const SquaredDistance& op) {
+  return static_cast<std::size_t>(op.x.dim(0)) * sizeof(double);
+}
+
+template <class T>
+void squared_distance(const SquaredDistance& op, const KernelContext& context) {
+  const std::int64_t rows = op.x.dim(0);
+  auto* losses = reinterpret_cast<double*>(context.scratch);
+  const LaunchShape one{.threads = error_threads, .shared_bytes = error_threads / warp * sizeof(double)};
+  LaunchShape all = one;
+  all.grid.x = rows;
+  COMERA_LAUNCH(context.stream, all, (squared_distance_rows<T>), op.x.data<T>(), op.to.data<T>(),
+                ints(op.count), ints(op.targets), op.x.dim(1), op.square, op.factor, op.gradient, losses);
+  COMERA_LAUNCH(context.stream, one, add_losses, losses, rows, op.counts ? ints(op.targets) : nullptr,
+                static_cast<StepResults*>(op.results.raw()));
+}
+
 template <class T>
 void register_for(Backend& backend) {
   backend.set<SequenceMean>(dtype_of<T>, sequence_mean<T>);
@@ -188,6 +238,7 @@ void register_for(Backend& backend) {
   backend.set<PairFeaturesForward>(dtype_of<T>, pair_features_forward<T>);
   backend.set<PairFeaturesBackward>(dtype_of<T>, pair_features_backward<T>);
   backend.set<SquaredError>(dtype_of<T>, squared_error<T>);
+  backend.set<SquaredDistance>(dtype_of<T>, squared_distance<T>, squared_distance_scratch);
 }
 
 }  // namespace

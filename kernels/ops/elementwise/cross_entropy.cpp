@@ -27,6 +27,30 @@ Work work_of(const SoftmaxCrossEntropy& op) {
   return {0, (op.gradient ? 2 : 1) * once(op.logits) + once(op.bias) + twice(op.dbias)};
 }
 
+void SoftmaxDivergence::check() const {
+  const char* name = "SoftmaxDivergence";
+  COMERA_CHECK(logits.shape().dims() == 3, "{}: logits must be (outer, rows, inner), not {}", name,
+               logits.shape().text());
+  const std::int64_t padded = logits.dim(0) * logits.dim(2);
+  COMERA_CHECK(classes >= 1 && classes <= padded, "{}: {} classes do not fit {} columns", name, classes,
+               padded);
+  COMERA_CHECK(temperature > 0, "{}: the temperature must be above 0, not {}", name, temperature);
+  check_optional(name, "bias", bias, {classes}, master_of(compute()));
+  if (bias && gradient) check_tensor(name, "dbias", dbias, {classes}, master_of(compute()));
+  COMERA_CHECK(row_begin >= 0 && row_begin + logits.dim(1) <= teacher.dim(0),
+               "{}: rows {}..{} of {} of the teacher", name, row_begin, row_begin + logits.dim(1),
+               teacher.dim(0));
+  check_tensor(name, "teacher", teacher, {teacher.dim(0), classes}, master_of(compute()));
+  check_elements(name, "count", count, 1, DType::int32);
+  check_step_values(name, "results", results, sizeof(StepResults));
+}
+
+Work work_of(const SoftmaxDivergence& op) {
+  const double rows = static_cast<double>(op.logits.dim(1)) / static_cast<double>(op.teacher.dim(0));
+  return {
+      0, (op.gradient ? 2 : 1) * once(op.logits) + rows * once(op.teacher) + once(op.bias) + twice(op.dbias)};
+}
+
 void DenseMaskedCrossEntropy::check() const {
   const char* name = "DenseMaskedCrossEntropy";
   const std::int64_t rows = h.dim(0), width = h.dim(1), classes = table.dim(0);

@@ -5,6 +5,8 @@
 
 namespace comera {
 
+struct Context;
+
 // Softmax cross-entropy of rows whose logits have the layout (outer, rows, inner); class c = o inner + i.
 // Classes at and beyond `classes` are padding. Row r of this chunk is row row_begin + r overall; rows at and
 // beyond count have no loss and no gradient.
@@ -31,6 +33,40 @@ struct SoftmaxCrossEntropy {
   void check() const;
 };
 
+// Divergence of a teacher's distribution over the classes from that of the logits, both softened by a
+// temperature t (Hinton et al., 2015), in the layout of SoftmaxCrossEntropy:
+//
+//   q = softmax((logits + bias) / t);   p = softmax(teacher / t);   loss = factor t² Σ p (log p - log q)
+//
+// results.loss_sum += Σ loss; rows are counted as targets only with `counts`, hits never. With gradient,
+// logits are overwritten by factor t (q - p), 0 for padding and for rows at and beyond count, and dbias +=
+// its row sums. Without, the content of logits afterwards is undefined.
+struct SoftmaxDivergence {
+  Tensor logits;   // in and out (outer, rows, inner)
+  Tensor bias;     // (classes), or left out
+  Tensor dbias;    // in and out (classes); with bias and gradient
+  Tensor teacher;  // logits (all rows, classes), in the type of parameters
+  Tensor count;    // int32 (1): number of valid rows overall
+  std::int64_t row_begin = 0;
+  std::int64_t classes = 0;
+  double temperature = 1, factor = 1;
+  bool counts = false;
+  bool gradient = false;
+  Tensor results;  // StepResults
+
+  DType compute() const { return logits.dtype(); }
+  void check() const;
+};
+
+// What a teacher adds to a cross-entropy: SoftmaxDivergence of the same rows. Nothing without `teacher`.
+struct SoftTargets {
+  Tensor teacher;  // logits (all rows, classes), in the type of parameters
+  double temperature = 1, factor = 1;
+  bool alone = false;  // without the cross-entropy of the targets
+};
+// The cross-entropy, or its sum with the divergence, as one loss of the logits.
+void softmax_losses(const Context& context, const SoftmaxCrossEntropy& op, const SoftTargets& soft);
+
 // Cross-entropy of a tied decoder, logits = h tableᵀ + bias, over chunks of rows, so that rows x classes
 // never exists as a whole. With gradient, the same pass writes dh and adds to dtable and dbias.
 struct DenseMaskedCrossEntropy {
@@ -39,6 +75,7 @@ struct DenseMaskedCrossEntropy {
   Tensor bias, dbias;    // (classes)
   Tensor targets;        // int32 (P)
   Tensor count;          // int32 (1)
+  SoftTargets soft = {};
   bool gradient = false;
   Tensor dh;       // out (P, width), with gradient; may not be h
   Tensor results;  // StepResults
@@ -57,6 +94,7 @@ struct TTMMaskedCrossEntropy {
   Tensor bias, dbias;    // (classes)
   Tensor targets;        // int32 (P)
   Tensor count;          // int32 (1)
+  SoftTargets soft = {};
   bool gradient = false;
   Tensor dh;       // out (P, nl nr), with gradient
   Tensor results;  // StepResults

@@ -43,15 +43,17 @@ void dense_masked_cross_entropy(const DenseMaskedCrossEntropy& op, const Context
                                .k = width,
                                .transpose_b = true,
                                .ldc = padded});
-    run(context, SoftmaxCrossEntropy{.logits = logits,
-                                     .bias = op.bias,
-                                     .dbias = op.dbias,
-                                     .targets = op.targets,
-                                     .count = op.count,
-                                     .row_begin = begin,
-                                     .classes = classes,
-                                     .gradient = op.gradient,
-                                     .results = op.results});
+    softmax_losses(context,
+                   SoftmaxCrossEntropy{.logits = logits,
+                                       .bias = op.bias,
+                                       .dbias = op.dbias,
+                                       .targets = op.targets,
+                                       .count = op.count,
+                                       .row_begin = begin,
+                                       .classes = classes,
+                                       .gradient = op.gradient,
+                                       .results = op.results},
+                   op.soft);
     if (!op.gradient) continue;
     run(context, MatrixProduct{.a = logits,
                                .b = op.table,
@@ -103,15 +105,17 @@ void ttm_masked_cross_entropy(const TTMMaskedCrossEntropy& op, const Context& co
                                  .stride_c = block});
     run(context,
         MatrixProduct{.a = op.left, .b = t, .c = logits, .m = left_rows, .n = block, .k = nl * rank});
-    run(context, SoftmaxCrossEntropy{.logits = logits,
-                                     .bias = op.bias,
-                                     .dbias = op.dbias,
-                                     .targets = op.targets,
-                                     .count = op.count,
-                                     .row_begin = begin,
-                                     .classes = classes,
-                                     .gradient = op.gradient,
-                                     .results = op.results});
+    softmax_losses(context,
+                   SoftmaxCrossEntropy{.logits = logits,
+                                       .bias = op.bias,
+                                       .dbias = op.dbias,
+                                       .targets = op.targets,
+                                       .count = op.count,
+                                       .row_begin = begin,
+                                       .classes = classes,
+                                       .gradient = op.gradient,
+                                       .results = op.results},
+                   op.soft);
     if (!op.gradient) continue;
     run(context, MatrixProduct{.a = logits,
                                .b = t,
@@ -166,6 +170,29 @@ void ttm_masked_cross_entropy(const TTMMaskedCrossEntropy& op, const Context& co
 }
 
 }  // namespace
+
+void softmax_losses(const Context& context, const SoftmaxCrossEntropy& op, const SoftTargets& soft) {
+  if (!soft.teacher) return run(context, op);
+  SoftmaxDivergence divergence{.logits = op.logits,
+                               .bias = op.bias,
+                               .dbias = op.dbias,
+                               .teacher = soft.teacher,
+                               .count = op.count,
+                               .row_begin = op.row_begin,
+                               .classes = op.classes,
+                               .temperature = soft.temperature,
+                               .factor = soft.factor,
+                               .counts = soft.alone,
+                               .gradient = op.gradient,
+                               .results = op.results};
+  if (soft.alone) return run(context, divergence);
+  ArenaScope scope(context.arena);
+  divergence.logits = scope.tensor(op.logits.shape(), op.logits.dtype());
+  run(context, Cast{.x = op.logits, .y = divergence.logits});
+  run(context, divergence);
+  run(context, op);
+  if (op.gradient) run(context, Add{.x = divergence.logits, .y = op.logits});
+}
 
 void compose_cross_entropy(Backend& backend, DType compute) {
   backend.compose<DenseMaskedCrossEntropy>(compute, dense_masked_cross_entropy);

@@ -55,4 +55,15 @@ void SquaredError::check() const {
 
 Work work_of(const SquaredError& op) { return {0, (op.gradient ? 2 : 1) * once(op.predictions)}; }
 
+void SquaredDistance::check() const {
+  const char* name = "SquaredDistance";
+  check_tensor(name, "x", x, {x.dim(0), x.dim(1)}, compute());
+  check_tensor(name, "to", to, x.shape(), compute());
+  check_elements(name, "count", count, 1, DType::int32);
+  check_elements(name, "targets", targets, 1, DType::int32);
+  check_step_values(name, "results", results, sizeof(StepResults));
+}
+
+Work work_of(const SquaredDistance& op) { return {0, (op.gradient ? 2 : 1) * once(op.x) + once(op.to)}; }
+
 }  // namespace comera

@@ -61,4 +61,24 @@ struct SquaredError {
   void check() const;
 };
 
+// Squared distance of rows from others, as a mean over the rows below count: with m = count, or count² where
+// the columns are as many as the rows,
+//   loss = factor targets / m Σ |x[r] - to[r]|²
+// so that a micro-batch's mean counts as often as it has targets. results.loss_sum += loss alone. With
+// gradient, x becomes 2 factor targets / m (x - to), and 0 at and beyond count.
+struct SquaredDistance {
+  Tensor x;             // in and, with gradient, out (rows, width)
+  Tensor to;            // (rows, width)
+  Tensor count;         // int32 (1)
+  Tensor targets;       // int32 (1)
+  bool square = false;  // whether m is count²
+  bool counts = false;  // whether results.target_count += targets
+  double factor = 1;
+  bool gradient = false;
+  Tensor results;  // StepResults
+
+  DType compute() const { return x.dtype(); }
+  void check() const;
+};
+
 }  // namespace comera

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <memory>
+
+#include "model/config.h"
+#include "model/encoder_step.h"
+#include "tensorized/linear/linear.h"
+
+namespace comera {
+
+// What a student's encoder learns from its teacher's answers (Hinton et al., 2015; Sanh et al., 2019; Jiao et
+// al., 2020). With the vectors u of the student's and v of the teacher's sequences, their hidden states h and
+// g, and a projection P, which is the identity where both are equally wide, the loss of a micro-batch is
+// `targets` times
+//   vectors mean_s (1 - cos(P u_s, v_s)) + similarities mean_{s, s'} (cos(u_s, u_s') - cos(v_s, v_s'))²
+//     + hidden mean_t |P h_t - g_t|² / width
+// where the means are over its sequences, pairs of them, and tokens. So the loss over the targets is the mean
+// of the micro-batches by their targets.
+class TeacherLosses {
+ public:
+  TeacherLosses(ParameterStore& store, const EncoderConfig& config);
+
+  // hidden (T, hidden): the encoder's output. Adds the loss to step.results, and the targets if no head
+  // counts them. With gradient it adds to dhidden, shaped as hidden, and to the projection's gradients.
+  void run(const EncoderStep& step, const Tensor& hidden, bool gradient, const Tensor& dhidden) const;
+  // The projection, or null.
+  Linear* projection() const { return projection_.get(); }
+
+ private:
+  // One call of run().
+  struct Pass;
+  void add_hidden(Pass& pass, const Tensor& hidden, const Tensor& dhidden) const;
+  void add_vectors(Pass& pass, const Tensor& hidden, const Tensor& dhidden) const;
+  // Of the student's vectors (S, hidden), in the type of activations and in that of parameters, and the
+  // teacher's unit vectors; they add to du, in the type of parameters.
+  void add_cosines(Pass& pass, const Tensor& narrow, const Tensor& u, const Tensor& taught,
+                   const Tensor& du) const;
+  void add_similarities(Pass& pass, const Tensor& u, const Tensor& taught, const Tensor& du) const;
+  Tensor targets(const PackedBatch& batch) const;
+
+  DistillationConfig distillation_;
+  HeadKind head_;
+  Pooling pooling_;
+  std::unique_ptr<Linear> projection_;
+};
+
+}  // namespace comera

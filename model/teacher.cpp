@@ -1,0 +1,87 @@
+#include "model/teacher.h"
+
+#include "kernels/ops/elementwise/layout.h"
+
+namespace comera {
+
+Teacher::Teacher(const Model& model, Pooling pooling, const DistillationConfig& learned,
+                 const Processor& processor)
+    : model_(model),
+      pooling_(pooling),
+      learned_(learned),
+      processor_(processor),
+      stream_(processor.allocator.stream()),
+      inputs_(processor.allocator, sizeof(StepInputs), MemoryKind::workspace),
+      results_(processor.allocator, sizeof(StepResults), MemoryKind::workspace) {
+  const StepInputs inputs;
+  const StepResults results;
+  processor.allocator.upload(inputs_.data(), &inputs, sizeof inputs, stream_);
+  processor.allocator.upload(results_.data(), &results, sizeof results, stream_);
+  processor.allocator.synchronize(stream_);
+}
+
+EncoderStep Teacher::step_of(const Context& context, const PackedBatch& batch,
+                             const MergedEncoder* merged) const {
+  return EncoderStep({.context = context,
+                      .store = model_.parameters(),
+                      .inputs = inputs_.tensor({sizeof(StepInputs)}, DType::uint8),
+                      .results = results_.tensor({sizeof(StepResults)}, DType::uint8),
+                      .training = false},
+                     batch, merged);
+}
+
+std::optional<RowSubset> Teacher::rows_for_vectors(const PackedBatch& batch) const {
+  return learned_.hidden > 0 ? std::nullopt : pooled_rows(batch, pooling_);
+}
+
+void Teacher::prepare(const MicroBatchCapacity& capacity) {
+  const PackedBatch batch = PackedBatch::measuring(capacity, processor_.allocator.device());
+  const auto merge = [&](Arena& arena) {
+    const Context context{processor_.backend, arena, stream_};
+    const EncoderStep step = step_of(context, batch, nullptr);
+    if (learned_.of_encoder()) for_encoder_ = model_.prepare(step, rows_for_vectors(batch));
+    if (learned_.logits > 0) for_logits_ = model_.prepare(step, model_.head().reads(batch));
+  };
+  Arena measuring = Arena::measuring(processor_.allocator.device());
+  merge(measuring);
+  arena_.reset();
+  arena_.emplace(processor_.allocator, measuring.peak());
+  merge(*arena_);
+  processor_.allocator.synchronize(stream_);
+}
+
+TeacherAnswers Teacher::answer(const Context& context, const PackedBatch& batch) const {
+  Arena& arena = context.arena;
+  const EncoderConfig& config = model_.config();
+  const DType activations = model_.parameters().compute(), master = model_.parameters().dtype();
+  const std::int64_t sequences = batch.capacity.sequences;
+  TeacherAnswers answers;
+  if (learned_.of_encoder()) {
+    const EncoderStep step = step_of(context, batch, arena_ ? &for_encoder_ : nullptr);
+    answers.vectors = arena.saved({sequences, config.hidden}, activations);
+    if (learned_.hidden > 0) {
+      answers.hidden = model_.encode(step);
+      model_.pool(step, answers.hidden, pooling_, answers.vectors);
+    } else {
+      model_.embed(step, pooling_, answers.vectors);
+    }
+  }
+  if (learned_.logits > 0) {
+    const EncoderStep step = step_of(context, batch, arena_ ? &for_logits_ : nullptr);
+    const bool of_tokens = reads_tokens(config.head);
+    const Shape shape = of_tokens ? Shape{batch.capacity.masked, config.token_outputs()}
+                                  : Shape{sequences, config.sequence_outputs()};
+    answers.logits = arena.saved(shape, master);
+    if (of_tokens) {
+      model_.logits(step, answers.logits);
+    } else {
+      ArenaScope scope(arena);
+      const Tensor narrow = scope.tensor(shape, activations);
+      model_.predict(step, narrow);
+      run(context, Cast{.x = narrow, .y = answers.logits});
+    }
+  }
+  return answers;
+}
+
+}  // namespace comera

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <optional>
+
+#include "kernels/ops/processor.h"
+#include "model/model.h"
+
+namespace comera {
+
+// A trained model that answers a student's micro-batches, forward alone and without dropout.
+class Teacher {
+ public:
+  // The model is in the processor's memory and of the student's number format; both must outlive this.
+  // pooling: how its hidden states become vectors. learned: what of its answers is needed.
+  Teacher(const Model& model, Pooling pooling, const DistillationConfig& learned, const Processor& processor);
+
+  // Computes what depends on its parameters alone, for micro-batches of this capacity.
+  void prepare(const MicroBatchCapacity& capacity);
+  // In the context's arena, for the caller to release. Before prepare(), as in dry runs, it also computes
+  // that.
+  TeacherAnswers answer(const Context& context, const PackedBatch& batch) const;
+
+  const Model& model() const { return model_; }
+
+ private:
+  EncoderStep step_of(const Context& context, const PackedBatch& batch, const MergedEncoder* merged) const;
+  // What the last block computes if hidden states of tokens are not needed.
+  std::optional<RowSubset> rows_for_vectors(const PackedBatch& batch) const;
+
+  const Model& model_;
+  Pooling pooling_;
+  DistillationConfig learned_;
+  Processor processor_;
+  Stream stream_;
+  Buffer inputs_, results_;
+  std::optional<Arena> arena_;  // with what prepare() has computed
+  MergedEncoder for_encoder_, for_logits_;
+};
+
+}  // namespace comera
