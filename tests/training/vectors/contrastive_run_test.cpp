@@ -190,7 +190,7 @@ TEST_F(Contrastive, TheProgramTunesScoresAndEmbeds) {
   EXPECT_THAT(rows.output, AllOf(HasSubstr("dev.tsv:"), HasSubstr("return "), HasSubstr("\ntotal\n")));
   expect(run_program({"search", at("dev.h5"), " "}), 2, {"nothing to search for"});
   expect(run_program({"search", at("dev.h5"), "x", "--model", at("pre")}), 2, {"is another model"});
-  expect(run_program({"search", at("train.tsv"), "x"}), 1, {"train.tsv"});
+  expect(run_program({"search", at("train.tsv"), "x"}), 2, {"train.tsv", "comera embed MODEL"});
   std::filesystem::rename(folder() / "run", folder() / "moved");
   expect(run_program({"search", at("dev.h5"), "x"}), 2, {"no longer there", "--model"});
   EXPECT_EQ(run_program({"search", at("dev.h5"), "x", "--model", at("moved")}).code, 0);
