@@ -154,26 +154,28 @@ const std::vector<Key<DistillationSection>>& keys_of() {
   using S = DistillationSection;
   static const std::vector<Key<S>> keys = {
       required(value("teacher", &S::teacher, "checkpoint or run's folder of the model to learn from")),
-      value("vectors", &S::vectors, at_least(0),
-            "weight of 1 - the cosine between the vectors of a sequence, the student's and the teacher's"),
-      value(
-          "similarities", &S::similarities, at_least(0),
-          "weight of the squared differences between the cosines of each two sequences of a micro-batch, the "
-          "student's and the teacher's"),
-      value("hidden", &S::hidden, at_least(0),
-            "weight of the squared distance between the last hidden states of a token, by their width"),
-      value("logits", &S::logits, at_least(0),
-            "weight of the divergence between the distributions of the two heads (of a regression: of the "
-            "squared "
-            "difference of the scores)"),
-      value("temperature", &S::temperature, above(0),
-            "the logits of both are divided by it, and their divergence is multiplied by its square"),
-      value("targets", &S::targets,
+      inherited<S>(value(
+          "vectors", &S::vectors, at_least(0),
+          "weight of 1 - the cosine between the vectors of a sequence, the student's and the teacher's")),
+      inherited<S>(value("similarities", &S::similarities, at_least(0),
+                         "weight of the squared differences between the cosines of each two sequences of a "
+                         "micro-batch, the student's and the teacher's")),
+      inherited<S>(
+          value("hidden", &S::hidden, at_least(0),
+                "weight of the squared distance between the last hidden states of a token, by their width")),
+      inherited<S>(value(
+          "logits", &S::logits, at_least(0),
+          "weight of the divergence between the distributions of the two heads (of a regression: of the "
+          "squared difference of the scores)")),
+      inherited<S>(
+          value("temperature", &S::temperature, above(0),
+                "the logits of both are divided by it, and their divergence is multiplied by its square")),
+      value("targets", static_cast<bool S::*>(&S::targets),
             "learn from the targets of the data, too, and not from the teacher alone"),
-      value("width", &S::width, count(0),
-            "columns of a learned projection of the student's vectors and hidden states, those of the "
-            "teacher; 0: "
-            "none if both are equally wide, else the teacher's (written into the run's recipe)"),
+      inherited<S>(
+          value("width", &S::width, count(0),
+                "columns of a learned projection of the student's vectors and hidden states; 0: none if both "
+                "models are equally wide, else the teacher's width, which is written into the run's recipe")),
   };
   return keys;
 }

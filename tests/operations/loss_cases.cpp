@@ -43,8 +43,8 @@ void loss_case(std::vector<OperationCase>& cases, const LossCase& c) {
 }
 
 void divergence_case(std::vector<OperationCase>& cases, const LossCase& c, double temperature) {
-  cases.push_back({fmt::format("SoftmaxDivergence_{}_{}_{}_{}{}{}_{:g}", c.outer, c.rows, c.inner, c.count,
-                               c.bias ? "_bias" : "", c.gradient ? "_gradient" : "", temperature),
+  cases.push_back({fmt::format("SoftmaxDivergence_{}_{}_{}_{}{}{}_{:.0f}", c.outer, c.rows, c.inner, c.count,
+                               c.bias ? "_bias" : "", c.gradient ? "_gradient" : "", 10 * temperature),
                    4e-6, [=](OpTestContext& world) {
                      SoftmaxDivergence op;
                      const Shape shape{c.outer, c.rows, c.inner};

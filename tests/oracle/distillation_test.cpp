@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/ops/elementwise/cross_entropy.h"
 #include "kernels/reference/reference_backend.h"
 #include "model/layers/teacher_losses.h"
 #include "tests/oracle/arithmetic.h"
@@ -57,11 +58,12 @@ void expect_encoder(const Json& all, const Json& one, const Backend& backend, DT
   config.head = HeadKind::contrastive;
   config.pooling = Pooling::mean;
   config.hidden = all["student_width"];
-  config.distillation = {.vectors = one.value("vectors", 0.0),
-                         .similarities = one.value("similarities", 0.0),
-                         .hidden = one.value("hidden", 0.0),
+  const Json& weights = one["weights"];
+  config.distillation = {.vectors = weights.value("vectors", 0.0),
+                         .similarities = weights.value("similarities", 0.0),
+                         .hidden = weights.value("hidden", 0.0),
                          .targets = false};
-  const bool projected = one.value("projected", false);
+  const bool projected = weights.value("projected", false);
   const std::int64_t width = one["width"];
   if (projected) config.distillation.width = width;
   ParameterStore store;

@@ -62,7 +62,7 @@ def main():
         weight, bias = torch.randn(width, WIDTH, requires_grad=True), torch.randn(width, requires_grad=True)
         loss = encoder_loss(case, hidden, teacher, weight, bias)
         loss.backward()
-        encoders[name] = {**case, "width": width, "hidden": hidden.flatten().tolist(),
+        encoders[name] = {"weights": case, "width": width, "hidden": hidden.flatten().tolist(),
                           "teacher": teacher.flatten().tolist(), "teacher_vectors": means(teacher).flatten().tolist(),
                           "weight": weight.T.flatten().tolist(), "bias": bias.tolist(), "loss": loss.item(),
                           "gradient": hidden.grad.flatten().tolist()}

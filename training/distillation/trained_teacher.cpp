@@ -1,5 +1,7 @@
 #include "training/distillation/trained_teacher.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "recipes/encoder_config.h"
