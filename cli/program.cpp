@@ -41,6 +41,7 @@ void add_commands(CLI::App& program) {
   add_plan_command(program);
   add_pretrain_command(program);
   add_finetune_command(program);
+  add_distill_command(program);
   add_resume_command(program);
   add_eval_command(program);
   add_predict_command(program);

@@ -14,6 +14,7 @@ void add_pairs_command(CLI::App& program);
 void add_plan_command(CLI::App& program);
 void add_pretrain_command(CLI::App& program);
 void add_finetune_command(CLI::App& program);
+void add_distill_command(CLI::App& program);
 void add_resume_command(CLI::App& program);
 void add_eval_command(CLI::App& program);
 void add_predict_command(CLI::App& program);

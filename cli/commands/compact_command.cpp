@@ -31,6 +31,7 @@ struct CompactOptions {
   std::string recipe;
   std::vector<std::string> overrides;
   DenseCompactionOptions compaction;
+  std::int64_t parameters = 0;  // 0: by the error
   bool overwrite = false;
 };
 
@@ -116,8 +117,10 @@ void compact_from_dense(const CompactOptions& options) {
     ticker.reset();
     print_row(layer, options.compaction.error);
   };
-  const DenseCompaction done = compact_dense(dense, recipe, compaction, output);
-  print_totals(done, options.compaction.error);
+  const DenseCompaction done =
+      options.parameters > 0 ? compact_dense_to_size(dense, recipe, compaction, options.parameters, output)
+                             : compact_dense(dense, recipe, compaction, output);
+  print_totals(done, done.error);
   print_out(
       "saved {} without optimizer state, which belongs to the dense parameters; start a new run from it "
       "(--from)\n",
@@ -194,10 +197,19 @@ void add_compact_command(CLI::App& program) {
   command->add_option("--output", options->output, "Write the new checkpoint to this file (.h5) or folder")
       ->required()
       ->type_name("DIR_OR_FILE");
+  CLI::Option* error =
+      command
+          ->add_option(
+              "--error", options->compaction.error,
+              "Choose each layer's ranks so that its relative error (Frobenius norm) is at most this")
+          ->capture_default_str()
+          ->needs(from_dense);
   command
-      ->add_option("--error", options->compaction.error,
-                   "Choose each layer's ranks so that its relative error (Frobenius norm) is at most this")
-      ->capture_default_str()
+      ->add_option("--parameters", options->parameters,
+                   "Choose the least --error, one for all layers, at which the model has at most so many "
+                   "parameters")
+      ->check(positive_number)
+      ->excludes(error)
       ->needs(from_dense);
   command
       ->add_option("--max-rank", options->compaction.max_rank,

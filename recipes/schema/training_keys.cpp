@@ -153,7 +153,7 @@ template <>
 const std::vector<Key<DistillationSection>>& keys_of() {
   using S = DistillationSection;
   static const std::vector<Key<S>> keys = {
-      required(value("teacher", &S::teacher, "checkpoint or run's folder of the model to learn from")),
+      value("teacher", &S::teacher, "checkpoint or run's folder of the model to learn from"),
       inherited<S>(value(
           "vectors", &S::vectors, at_least(0),
           "weight of 1 - the cosine between the vectors of a sequence, the student's and the teacher's")),

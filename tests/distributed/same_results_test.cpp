@@ -229,6 +229,16 @@ TEST_F(Processes, ContrastiveVectorsDoNotDependOnTheirNumber) {
   expect_the_same("of-1", "of-3", 1e-5);
 }
 
+// Each process asks its own copy of the teacher.
+TEST_F(Processes, StudentsDoNotDependOnTheirNumber) {
+  const std::vector<std::string> settings = {
+      fmt::format("distillation.teacher=\"{}\"", (folder() / "teacher").string()), "distillation.logits=1",
+      "distillation.hidden=1"};
+  train(1, "teacher", {"tensorized.enabled=false", "run.seed=7"});
+  for (const int processes : {1, 3}) train(processes, fmt::format("student-{}", processes), settings);
+  expect_the_same("student-1", "student-3", 1e-5);
+}
+
 // One clock decides for all.
 TEST_F(Processes, CheckpointsByTheClockAreOfAll) {
   const std::vector<std::string> often = {"run.checkpoint_minutes=1e-9", "run.keep_checkpoints=99",

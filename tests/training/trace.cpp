@@ -20,6 +20,26 @@ MicroBatchCapacity trace_capacity(const EncoderConfig& config) {
   return capacity;
 }
 
+bool learns_pairs(const EncoderConfig& config) {
+  return config.head == HeadKind::contrastive && (!config.distillation.any() || config.distillation.targets);
+}
+
+// A dense teacher of other weights for a student, or none.
+struct TraceTeacher {
+  TraceTeacher(const EncoderConfig& student, const Processor& processor) {
+    if (!student.distillation.any()) return;
+    EncoderConfig config = student.dense_baseline();
+    config.distillation = {};
+    config.layers += 1;
+    if (student.distillation.width > 0) config.hidden = student.distillation.width;
+    model = std::make_unique<Model>(config, processor.allocator, false);
+    model->parameters().initialize(3);
+    teacher = std::make_unique<Teacher>(*model, config.pooling, student.distillation, processor);
+  }
+  std::unique_ptr<Model> model;
+  std::unique_ptr<Teacher> teacher;
+};
+
 // Batches that depend on nothing but these lines.
 data::Batch trace_batch(const Model& model, int step) {
   const EncoderConfig& config = model.config();
@@ -40,7 +60,7 @@ data::Batch trace_batch(const Model& model, int step) {
       positions = targets = {length / 3, std::min(length / 3 + 2, length - 1)};
     batch.add_sequence(ids.data(), nullptr, length, positions, targets, length % 2);
   }
-  if (config.head == HeadKind::contrastive) {  // two pairs
+  if (learns_pairs(config)) {  // two of them
     batch.examples = 2;
     std::ranges::fill(batch.scores, data::no_candidate);
     const std::int64_t documents = trace_capacity(config).scores;
@@ -61,7 +81,8 @@ std::vector<double> trace(EncoderConfig config, const Processor& processor, int 
   Model model(config, processor.allocator, true);
   model.parameters().initialize(2);
   StepEngine engine(model, optimizer, processor);
-  engine.set_micro_batches(EncoderMicroBatches(model, trace_capacity(config)));
+  const TraceTeacher taught(config, processor);
+  engine.set_micro_batches(EncoderMicroBatches(model, trace_capacity(config), taught.teacher.get()));
   std::vector<double> losses;
   for (int step = 0; step < steps; ++step) {
     engine.clear_results();

@@ -102,6 +102,9 @@ Recipe resolve_distillation(const Recipe& recipe) {
   if (!recipe.distillation) return recipe;
   Recipe resolved = recipe;
   DistillationSection& section = *resolved.distillation;
+  if (section.teacher.empty())
+    throw UsageError(
+        "distillation.teacher is missing; name the model to learn from: --set distillation.teacher=MODEL");
   if (!section.any()) {
     if (has_distributions(recipe.model.head))
       section.logits = usual_weight;

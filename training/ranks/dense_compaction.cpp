@@ -253,7 +253,40 @@ DenseCompaction compact_dense(const CheckpointReader& dense, const Recipe& recip
   if (options.max_rank < 0)
     throw UsageError(fmt::format("the largest rank must be at least 1, not {}", options.max_rank));
   dense.verify();  // the whole file: damage anywhere makes it untrustworthy
-  return Compaction(dense, recipe, options).run(dense, output);
+  DenseCompaction done = Compaction(dense, recipe, options).run(dense, output);
+  done.error = options.error;
+  return done;
+}
+
+DenseCompaction compact_dense_to_size(const CheckpointReader& dense, const Recipe& recipe,
+                                      const DenseCompactionOptions& options, std::int64_t parameters,
+                                      const std::filesystem::path& output) {
+  constexpr double largest = 0.999, close_enough = 0.98;  // of the error; of the size
+  constexpr int most_tries = 12;
+  DenseCompactionOptions silent = options;
+  silent.begins = {};
+  silent.finished = {};
+  const auto size_at = [&](double error) {
+    silent.error = error;
+    return compact_dense(dense, recipe, silent, output).after;
+  };
+  if (const std::int64_t least = size_at(largest); least > parameters) {
+    std::filesystem::remove(output);
+    throw UsageError(
+        fmt::format("{} has {} parameters with the smallest ranks, more than {}; raise --parameters",
+                    dense.path().string(), least, parameters));
+  }
+  double too_large = 0, fits = largest;
+  for (int tries = 0; tries < most_tries; ++tries) {
+    const double middle = (too_large + fits) / 2;
+    const std::int64_t size = size_at(middle);
+    (size <= parameters ? fits : too_large) = middle;
+    if (size <= parameters && static_cast<double>(size) >= close_enough * static_cast<double>(parameters))
+      break;
+  }
+  DenseCompactionOptions chosen = options;
+  chosen.error = fits;
+  return compact_dense(dense, recipe, chosen, output);
 }
 
 }  // namespace comera

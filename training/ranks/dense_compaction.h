@@ -36,6 +36,7 @@ struct DenseCompaction {
   Recipe recipe;  // of the result: tensorized, with each layer's ranks
   std::vector<CompactedLayer> layers;
   std::int64_t before = 0, after = 0;  // parameters of the whole model
+  double error = 0;                    // the error allowed
 };
 
 // The recipe for compacting a dense checkpoint: the checkpoint's recipe, tensorized, with [tensorized] taken
@@ -49,5 +50,12 @@ Recipe dense_compaction_recipe(const CheckpointReader& dense, const std::filesys
 // training progress. Optimizer state is dropped, because it belongs to other parameters.
 DenseCompaction compact_dense(const CheckpointReader& dense, const Recipe& recipe,
                               const DenseCompactionOptions& options, const std::filesystem::path& output);
+
+// The same with the least error, one for all layers, at which the whole model has at most so many parameters,
+// instead of that of the options; it is found by halving an interval. UsageError if the smallest ranks have
+// more.
+DenseCompaction compact_dense_to_size(const CheckpointReader& dense, const Recipe& recipe,
+                                      const DenseCompactionOptions& options, std::int64_t parameters,
+                                      const std::filesystem::path& output);
 
 }  // namespace comera

@@ -47,8 +47,9 @@ void write_snapshot(CheckpointWriter& writer, const RunParts& run, const DataPla
                            {"pack", data.position.micro_batch},
                            {"seed", data.position.seed},
                            {"samples_per_epoch", data.samples_per_epoch},
-                           {"fingerprint", run.setup.fingerprint()},
+                           {"fingerprint", run.setup.task->fingerprint()},
                            {"held_out", run.setup.task->held_out_fingerprint()}};
+  if (run.setup.teacher) attributes["teacher"] = run.setup.teacher->content;
   attributes.merge(run.setup.task->encoding());
   writer.attributes("/data", attributes);
   run.setup.task->save_encoding(writer);

@@ -47,11 +47,17 @@ void require_same_run(const CheckpointReader& reader, const Recipe& before, cons
         fmt::format("{} was trained with another data.order; resume with that, or start a new run from this "
                     "checkpoint (--from)",
                     file));
-  COMERA_CHECK(reader.text("/data", "fingerprint") == setup.fingerprint(),
+  COMERA_CHECK(reader.text("/data", "fingerprint") == setup.task->fingerprint(),
                "{} was trained on other data than {} holds now: resume with the same data", file,
                setup.task->source());
-  // The best model so far was chosen by the held-out data, as the next one will be.
   const Attributes data = reader.attributes("/data");
+  const std::string taught = data.contains("teacher") ? reader.text("/data", "teacher") : "";
+  if (taught != (setup.teacher ? setup.teacher->content : ""))
+    throw UsageError(fmt::format(
+        "{} has learned from {}; resume with distillation.teacher as it was, or start a new run from this "
+        "checkpoint (--from)",
+        file, taught.empty() ? "no teacher" : "another teacher"));
+  // The best model so far was chosen by the held-out data, as the next one will be.
   const std::string held_out = setup.task->held_out_fingerprint();
   if (data.contains("held_out") && !held_out.empty() && reader.text("/data", "held_out") != held_out &&
       !reader.text("/data", "held_out").empty())

@@ -250,10 +250,6 @@ void root_data_paths(Recipe& recipe) {
 
 }  // namespace
 
-std::string RunSetup::fingerprint() const {
-  return teacher ? fingerprint_of_all({task->fingerprint(), teacher->content}) : task->fingerprint();
-}
-
 void RunSetup::log_line(std::string_view line) const { log_to(options.output, "{}\n", line); }
 
 const EncoderForm& RunSetup::set_encoder() {

@@ -44,8 +44,6 @@ struct RunSetup {
   Communicator& device_communicator() const { return nccl ? *nccl : *host; }
   // Whether gradients are summed over processes. A single process may do so with NCCL, for tests.
   bool sums_gradients() const { return nccl != nullptr || !host->alone(); }
-  // Of what the run learns from: its data and its teacher. 32 hexadecimal digits.
-  std::string fingerprint() const;
   // A line for people about what is set up, in this process's log.
   void log_line(std::string_view line) const;
 

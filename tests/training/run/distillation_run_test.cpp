@@ -1,0 +1,125 @@
+// Students beside their teachers as whole runs: what they learn, keep, resume and refuse.
+#include <gmock/gmock.h>
+
+#include "tests/training/finetune_fixture.h"
+#include "training/distillation/trained_teacher.h"
+#include "training/tasks/sequence_task.h"
+
+namespace comera::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+class DistillationRun : public Finetune {
+ protected:
+  std::string from(const std::string& run) const {
+    return fmt::format("distillation.teacher=\"{}\"", (folder() / run).string());
+  }
+  TrainingOutcome pretrain(const Recipe& recipe, std::int64_t stop_after = 0) const {
+    TrainingRun run(recipe, {.mode = RunMode::automatic, .stop_after = stop_after, .output = silent()});
+    return run.run();
+  }
+  std::vector<std::string> with(std::vector<std::string> settings,
+                                const std::vector<std::string>& more) const {
+    settings.insert(settings.end(), more.begin(), more.end());
+    return settings;
+  }
+  // Vectors of both columns, each by itself.
+  std::vector<std::string> vectors(const std::vector<std::string>& more = {}) const {
+    return with(task({"task.kind=contrastive", "task.label=''", "task.validation=[]", "model.pooling=mean",
+                      "phase.0.steps=6", "phase.1.steps=4", "model.dropout=0", "model.attention_dropout=0",
+                      from("teacher")}),
+                more);
+  }
+  void make_teacher(const std::vector<std::string>& more = {}) const {
+    pretrain(recipe("teacher", with({"tensorized.enabled=false", "run.seed=5"}, more)));
+  }
+};
+
+TEST_F(DistillationRun, MaskedLanguageStudentsResumeToTheBit) {
+  make_teacher();
+  const std::vector<std::string> settings = {from("teacher"),
+                                             "distillation.logits=1",
+                                             "distillation.hidden=0.5",
+                                             "distillation.targets=true",
+                                             "phase.1.objective=compress",
+                                             "phase.1.learning_rate={cores=3e-3, gates=5e-2, other=2e-3}",
+                                             "phase.1.adaptation.target_ratio=0.8"};
+  const TrainingOutcome whole = pretrain(recipe("whole", settings));
+  for (const std::int64_t stop : {3, 10}) pretrain(recipe("parts", settings), stop);
+  const TrainingOutcome parts = pretrain(recipe("parts", settings));
+  ASSERT_EQ(parts.step, whole.step);
+  expect_equal_checkpoints(whole.checkpoint, parts.checkpoint);
+  // Evaluated by the masked pieces alone.
+  ASSERT_TRUE(parts.evaluation);
+  EXPECT_LT(parts.evaluation->loss, 10);
+}
+
+TEST_F(DistillationRun, VectorsBecomeThoseOfTheTeacher) {
+  make_teacher();
+  const std::vector<std::string> longer = {"phase.0.steps=80", "phase.0.learning_rate=6e-3",
+                                           "phase.1.steps=40", "phase.1.learning_rate=2e-3",
+                                           "run.log_interval=1"};
+  finetune(recipe("student", vectors(longer)));
+  std::ifstream lines(folder() / "student/metrics.jsonl");
+  std::vector<double> losses;
+  for (std::string line; std::getline(lines, line);)
+    if (const auto json = nlohmann::json::parse(line); json.contains("loss")) losses.push_back(json["loss"]);
+  ASSERT_GT(losses.size(), 100u);
+  EXPECT_LT(losses.back(), 0.2 * losses.front());
+  const Recipe used = load_recipe(folder() / "student/recipe.toml");
+  ASSERT_TRUE(used.distillation);
+  EXPECT_EQ(used.distillation->vectors, 1);
+  EXPECT_EQ(used.distillation->similarities, 1);
+  EXPECT_EQ(used.distillation->width, 0);
+  EXPECT_FALSE(used.distillation->targets);
+}
+
+TEST_F(DistillationRun, VectorsOfANarrowerStudentResumeToTheBit) {
+  make_teacher({"model.hidden=48", "model.ffn=48"});
+  const std::vector<std::string> settings = vectors({"phase.0.micro_batches_per_step=2"});
+  const TrainingOutcome whole = finetune(recipe("whole", settings));
+  for (const std::int64_t stop : {2, 7}) finetune(recipe("parts", settings), stop);
+  const TrainingOutcome parts = finetune(recipe("parts", settings));
+  expect_equal_checkpoints(whole.checkpoint, parts.checkpoint);
+  EXPECT_EQ(load_recipe(folder() / "whole/recipe.toml").distillation->width, 48);
+}
+
+TEST_F(DistillationRun, ClassesAreLearnedFromATunedTeacher) {
+  finetune(recipe("teacher",
+                  task({"tensorized.enabled=false", "phase.0.steps=60", "phase.0.learning_rate=3e-3"})));
+  const std::vector<std::string> settings = task({from("teacher"), "phase.0.steps=4", "phase.1.steps=4"});
+  const TrainingOutcome whole = finetune(recipe("whole", settings));
+  for (const std::int64_t stop : {2, 5}) finetune(recipe("parts", settings), stop);
+  expect_equal_checkpoints(whole.checkpoint, finetune(recipe("parts", settings)).checkpoint);
+  EXPECT_EQ(load_recipe(folder() / "whole/recipe.toml").distillation->logits, 1);
+  EXPECT_THAT([&] { finetune(recipe("other", with(settings, {"task.labels=[\"same\", \"other\"]"}))); },
+              ThrowsMessage<UsageError>(
+                  AllOf(HasSubstr("was trained with the labels"), HasSubstr("in their order"))));
+}
+
+TEST_F(DistillationRun, AnotherTeacherIsAnotherRun) {
+  make_teacher();
+  finetune(recipe("student", vectors()), 3);
+  std::filesystem::remove_all(folder() / "teacher");
+  make_teacher({"phase.0.learning_rate=1e-3"});
+  EXPECT_THAT([&] { finetune(recipe("student", vectors())); },
+              ThrowsMessage<UsageError>(HasSubstr("has learned from another teacher")));
+}
+
+TEST_F(DistillationRun, WhatCannotBeLearnedIsRefused) {
+  make_teacher();
+  const auto refused = [&](const std::vector<std::string>& settings, const std::string& part) {
+    EXPECT_THAT([&] { finetune(recipe("refused", settings)); }, ThrowsMessage<UsageError>(HasSubstr(part)));
+  };
+  refused(vectors({"distillation.logits=1"}), "is not for model.head = \"contrastive\"");
+  refused(vectors({"distillation.width=7"}), "remove it");
+  refused(vectors({"distillation.teacher=nowhere"}), "no such checkpoint or run's folder");
+  refused(task({from("teacher")}), "their logits have nothing in common");
+  refused(vectors({"model.types=3"}), "segment types");
+}
+
+}  // namespace
+}  // namespace comera::test
