@@ -196,7 +196,10 @@ std::string label_text(const TableTask& table) {
                                          : fmt::format("{} {}", table.labels, of));
 }
 
-std::string texts_text(const TaskSection& task, bool separate) {
+std::string texts_text(const TaskSection& task, bool separate, bool taught) {
+  if (task.kind == data::TaskKind::contrastive && taught)
+    return fmt::format("texts            {}, each by itself, as the teacher reads it\n",
+                       fmt::join(task.text, ", "));
   if (task.kind == data::TaskKind::contrastive)
     return fmt::format("texts            {}, {}\n", fmt::join(task.text, ", "),
                        task.text.size() == 1   ? "each with two dropout masks"
@@ -218,7 +221,8 @@ std::string describe(const TableTask& table) {
   const bool contrastive = task.kind == data::TaskKind::contrastive;
   std::string text = fmt::format("table            {}, {} rows{}\n", table.file, grouped(table.rows),
                                  contrastive ? "" : " with a label");
-  text += texts_text(task, recipe.model.pairs == PairEncoding::separate);
+  text += texts_text(task, recipe.model.pairs == PairEncoding::separate,
+                     recipe.distillation && !recipe.distillation->targets);
   if (!table.unused.empty())
     text += fmt::format("not used         {} (--text COLUMN,COLUMN for pairs of texts)\n",
                         fmt::join(table.unused, ", "));

@@ -101,6 +101,7 @@ void TrainingRun::refuse_collapsed(const std::string& what) {
 double TrainingRun::uniform_loss() const {
   const Recipe& recipe = setup_.recipe;
   if (recipe.dlrm) return std::log(2.0);
+  if (recipe.distillation) return 0;  // distances from a teacher have no such loss
   switch (recipe.model.head) {
     case HeadKind::mlm:
       return std::log(static_cast<double>(setup_.tokenizer->vocabulary()));

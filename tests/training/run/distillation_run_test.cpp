@@ -121,5 +121,54 @@ TEST_F(DistillationRun, WhatCannotBeLearnedIsRefused) {
   refused(vectors({"model.types=3"}), "segment types");
 }
 
+TEST_F(DistillationRun, TheProgramMakesAStudent) {
+  make_teacher();
+  const auto at = [&](const char* name) { return (folder() / name).string(); };
+  const std::string shapes = write_recipe().string();
+  std::vector<std::string> own = {"distill",      at("teacher"),
+                                  "--input",      at("train.tsv"),
+                                  "--text",       "first,second",
+                                  "--shapes",     shapes,
+                                  "--parameters", "14000",
+                                  "--output",     at("student"),
+                                  "--set",        "phase.0.length=16",
+                                  "--set",        "phase.0.epochs=0.2",
+                                  "--set",        "phase.0.tokens_per_micro_batch=256"};
+  const ProgramResult made = run_program([&] {
+    std::vector<std::string> first = own;
+    first.insert(first.end(), {"--resume", "auto", "--stop-after", "1"});
+    return first;
+  }());
+  ASSERT_EQ(made.code, 0) << made.output;
+  EXPECT_THAT(made.output,
+              AllOf(HasSubstr("student"), HasSubstr("by TT-SVD with an error of"),
+                    HasSubstr("as the teacher reads it"), HasSubstr("continue with: comera resume")));
+  const std::filesystem::file_time_type time =
+      std::filesystem::last_write_time(folder() / "student/student.h5");
+  own.insert(own.end(), {"--resume", "auto"});
+  const ProgramResult whole = run_program(own);
+  ASSERT_EQ(whole.code, 0) << whole.output;
+  EXPECT_EQ(std::filesystem::last_write_time(folder() / "student/student.h5"), time);
+  // A model like others, of vectors.
+  EXPECT_EQ(run_program({"export", at("student"), "--to", at("exported")}).code, 0);
+  EXPECT_TRUE(std::filesystem::exists(folder() / "exported/modules.json"));
+  EXPECT_EQ(run_program(
+                {"embed", at("student"), "--input", at("dev.tsv"), "--text", "first", "--output", at("v.h5")})
+                .code,
+            0);
+  EXPECT_EQ(run_program({"finetune", "--from", at("student"), "--input", at("train.tsv"), "--text",
+                         "first,second", "--label", "label", "--output", at("tuned"), "--set",
+                         "phase.0.epochs=0.2", "--set", "phase.0.length=16"})
+                .code,
+            0);
+  expect(run_program({"distill", at("teacher"), "--output", at("x")}), 2,
+         {"nothing to learn from", "--input"});
+  expect(run_program({"distill", at("teacher"), "--input", at("train.tsv"), "--text", "first", "--shapes",
+                      shapes, "--parameters", "100", "--output", at("x")}),
+         2, {"with the smallest ranks", "raise --parameters"});
+  expect(run_program({"distill", at("nowhere"), "--input", at("train.tsv"), "--output", at("x")}), 2,
+         {"no such checkpoint"});
+}
+
 }  // namespace
 }  // namespace comera::test
