@@ -308,7 +308,6 @@ std::vector<Linear*> Model::layers() const {
                            &block->ffn().up(), &block->ffn().down()})
       list.push_back(linear);
   for (Linear* linear : head_->linears()) list.push_back(linear);
-  if (teacher_losses_ && teacher_losses_->projection()) list.push_back(teacher_losses_->projection());
   return list;
 }
 

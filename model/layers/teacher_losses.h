@@ -23,8 +23,6 @@ class TeacherLosses {
   // hidden (T, hidden): the encoder's output. Adds the loss to step.results, and the targets if no head
   // counts them. With gradient it adds to dhidden, shaped as hidden, and to the projection's gradients.
   void run(const EncoderStep& step, const Tensor& hidden, bool gradient, const Tensor& dhidden) const;
-  // The projection, or null.
-  Linear* projection() const { return projection_.get(); }
 
  private:
   // One call of run().

@@ -44,7 +44,9 @@ Recipe for_device(Recipe recipe, const std::vector<std::string>& overrides, cons
   return recipe;
 }
 
+// Of an encoder, without what only training uses.
 Recipe of_encoder(Recipe recipe, const std::filesystem::path& checkpoint) {
+  recipe.distillation.reset();
   if (recipe.dlrm)
     throw UsageError(
         fmt::format("{}: holds a click model; use comera clicks train, eval or predict, or comera inspect",

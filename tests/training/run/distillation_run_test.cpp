@@ -85,6 +85,13 @@ TEST_F(DistillationRun, VectorsOfANarrowerStudentResumeToTheBit) {
   const TrainingOutcome parts = finetune(recipe("parts", settings));
   expect_equal_checkpoints(whole.checkpoint, parts.checkpoint);
   EXPECT_EQ(load_recipe(folder() / "whole/recipe.toml").distillation->width, 48);
+  // The projection belongs to training alone.
+  const LoadedModel loaded(whole.checkpoint, {}, {}, "cpu");
+  EXPECT_FALSE(loaded.model.parameters().find("distillation.projection.weight"));
+  EXPECT_EQ(run_program(
+                {"export", (folder() / "whole").string(), "--to", (folder() / "exported").string(), "--onnx"})
+                .code,
+            0);
 }
 
 TEST_F(DistillationRun, ClassesAreLearnedFromATunedTeacher) {
