@@ -205,7 +205,8 @@ struct PhaseSection {
   std::optional<double> epochs;
   LearningRates learning_rate;  // the rates at the end of the warm-up
   ScheduleKind schedule = ScheduleKind::linear;
-  double power = 1.0;  // for a polynomial schedule
+  double power = 1.0;        // for a polynomial schedule
+  double decay_share = 0.2;  // of the phase's steps, for warmup_stable_decay
   std::int64_t warmup_steps = 0;
   double warmup_share = 0;   // of the phase's steps, instead of warmup_steps; 0: none
   double final_ratio = 0.0;  // the last learning rate relative to the highest one
@@ -216,6 +217,12 @@ struct PhaseSection {
   // The capacity of a micro-batch in tokens or examples.
   std::int64_t micro_batch_size() const {
     return examples_per_micro_batch > 0 ? examples_per_micro_batch : tokens_per_micro_batch;
+  }
+  // Whether the warm-up of a phase with so many steps ends before its decay begins (warmup_stable_decay).
+  bool warms_up_before_decay(std::int64_t phase_steps) const {
+    const auto all = static_cast<double>(phase_steps);
+    const double warmup = warmup_share > 0 ? warmup_share * all : static_cast<double>(warmup_steps);
+    return schedule != ScheduleKind::warmup_stable_decay || warmup + decay_share * all <= all * (1 + 1e-9);
   }
   friend bool operator==(const PhaseSection&, const PhaseSection&) = default;
 };

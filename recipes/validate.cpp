@@ -156,6 +156,12 @@ void check_length(const PhaseSection& phase, const std::string& path, const Plac
                 fmt::format("{0}.warmup_steps = {1} is more than {0}.steps = {2}; lower it, or give a share: "
                             "--set {0}.warmup_share=0.1",
                             path, phase.warmup_steps, *phase.steps));
+  // How many steps epochs have is not known yet (PhasePlan).
+  if ((phase.steps || phase.warmup_steps == 0) && !phase.warms_up_before_decay(phase.steps.value_or(1)))
+    places.fail(
+        path + ".decay_share",
+        fmt::format("{0}.decay_share = {1} begins its decay before the warm-up ends; lower it, or {0}.{2}",
+                    path, phase.decay_share, phase.warmup_share > 0 ? "warmup_share" : "warmup_steps"));
 }
 
 // Whether the section differs from its struct's defaults.

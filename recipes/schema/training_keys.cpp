@@ -290,8 +290,12 @@ const std::vector<Key<PhaseSection>>& keys_of() {
                      "highest learning rate: one for all parameters, or one per kind. `embedding`: the token "
                      "embedding's cores (default: `cores`) and a click model's tables (default if dense: "
                      "`other`). With `muon`, `cores` includes dense linear layers")),
-      value("schedule", &S::schedule, "decay of the learning rate after the warm-up"),
+      value("schedule", &S::schedule,
+            "learning rate after the warm-up; `warmup_stable_decay`: constant, then a linear decay"),
       value("power", &S::power, above(0), "power of the `polynomial` schedule"),
+      value("decay_share", &S::decay_share, above_to(0, 1),
+            "share of the phase's steps, its last ones, in which `warmup_stable_decay` lowers the rate "
+            "linearly"),
       value("warmup_steps", &S::warmup_steps, count(0),
             "raise the learning rate linearly from 0 over this many steps"),
       value("warmup_share", &S::warmup_share, from_to(0, 1),

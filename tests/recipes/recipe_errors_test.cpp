@@ -252,6 +252,13 @@ INSTANTIATE_TEST_SUITE_P(
              "warmup_steps = 11 is more than phase.0.steps = 10"},
         Case{"WarmupTwice", "steps = 10", "steps = 10\nwarmup_steps = 1\nwarmup_share = 0.1",
              "r.toml:20:16: phase.0 has both warmup_steps and warmup_share; give one of them"},
+        Case{"WarmupIntoDecay", "steps = 10",
+             "steps = 10\nschedule = 'warmup_stable_decay'\nwarmup_steps = 9",
+             "phase.0.decay_share = 0.2 begins its decay before the warm-up ends; lower it, or "
+             "phase.0.warmup_steps"},
+        Case{"SharesOfMoreThanAPhase", "steps = 10",
+             "epochs = 2\nschedule = 'warmup_stable_decay'\nwarmup_share = 0.3\ndecay_share = 0.8",
+             "r.toml:21:15: phase.0.decay_share = 0.8 begins its decay"},
         Case{"ManySequences", "steps = 10", "steps = 10\nsequences_per_micro_batch = 65",
              "sequences_per_micro_batch = 65 is more"},
         Case{

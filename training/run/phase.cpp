@@ -30,6 +30,7 @@ Schedule schedule_of(const PhaseSection& phase, std::int64_t steps) {
           .steps = steps,
           .warmup_steps = warmup_steps_of(phase, steps),
           .power = phase.power,
+          .decay_share = phase.decay_share,
           .final_ratio = phase.final_ratio};
 }
 
