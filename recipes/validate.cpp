@@ -315,6 +315,11 @@ void check_lte(const Recipe& recipe, const Places& places) {
         "[lte] is for a model without tensor trains; set tensorized.enabled to false, or remove [lte]");
   if (recipe.low_rank)
     places.fail("lte", "[lte] and [low_rank] are alternatives for the same layers; remove one of them");
+  if (recipe.optim.average_decay > 0)
+    places.fail(
+        "optim.average_decay",
+        "optim.average_decay averages weights, but the adapters of [lte] are merged into others as they are "
+        "trained; remove one of them");
   check_float(lte.lora_alpha, "lte.lora_alpha", places);
   for (std::size_t i = 0; i < recipe.phases.size(); ++i) {
     const std::string key = fmt::format("phase.{}.tokens_per_micro_batch", i);

@@ -74,6 +74,7 @@
   X(ClearTouchedRows)                \
   X(GradientNorm)                    \
   X(AdamW)                           \
+  X(AverageParameters)               \
   X(Muon)                            \
   X(AdamDirection)                   \
   X(TrustRatios)                     \

@@ -42,6 +42,10 @@ const std::vector<Key<OptimSection>>& keys_of() {
       inherited<S>(value("weight_decay", &Base::weight_decay, at_least(0),
                          "decoupled decay of dense matrices; biases, norms and gates never decay")),
       inherited<S>(value("decay_cores", &Base::decay_cores, "apply weight decay to TT and TTM cores too")),
+      inherited<S>(
+          value("average_decay", &Base::average_decay, from_to_below(0, 1),
+                "decay per step of an exponential moving average of all weights, which is evaluated and "
+                "saved instead of the last ones, such as 0.999; 0: none")),
       value("clip_norm", &S::clip_norm, at_least(0), "clip the gradient to this norm; 0: no clipping"),
       value("max_consecutive_skips", &S::max_consecutive_skips, count(1),
             "stop the run, with a checkpoint, after this many skipped steps in a row (steps with a loss or "

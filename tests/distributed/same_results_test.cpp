@@ -89,6 +89,17 @@ TEST_F(Processes, LambAndGaloreDoNotDependOnTheirNumber) {
   }
 }
 
+TEST_F(Processes, AveragesDoNotDependOnTheirNumberAndContinueToTheBit) {
+  std::vector<std::string> averaged = pruning();
+  averaged.emplace_back("optim.average_decay=0.8");
+  train(1, "one", averaged);
+  train(2, "two", averaged);
+  expect_the_same("one", "two", 1e-5);
+  train(2, "stopped", averaged, {"--stop-after", "5"});
+  train(2, "stopped", averaged, {"--resume", "auto"});
+  expect_equal_checkpoints(newest("two"), newest("stopped"));
+}
+
 // Also stopped between two merges.
 TEST_F(Processes, AdaptersDoNotDependOnTheirNumberAndContinueToTheBit) {
   const std::vector<std::string> adapters = {
