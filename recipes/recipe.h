@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -195,13 +196,14 @@ struct DistributedSection {
 
 struct PhaseSection {
   std::string name;
-  std::int64_t length = 0;                     // longest sequence, tokens
-  std::int64_t tokens_per_micro_batch = 0;     // capacity of a micro-batch
-  std::int64_t sequences_per_micro_batch = 0;  // capacity of a micro-batch; 0: derived from the data
-  std::int64_t examples_per_micro_batch = 0;   // for a click model, instead of the three above
-  std::int64_t micro_batches_per_step = 1;     // micro-batches in one global batch
-  std::optional<double> mask_probability;      // for pretraining; if absent: data.mask_probability
-  std::optional<std::int64_t> steps;           // exactly one of steps and epochs must be given
+  std::int64_t length = 0;                       // longest sequence, tokens
+  std::int64_t tokens_per_micro_batch = 0;       // capacity of a micro-batch
+  std::int64_t sequences_per_micro_batch = 0;    // capacity of a micro-batch; 0: derived from the data
+  std::int64_t examples_per_micro_batch = 0;     // for a click model, instead of the three above
+  std::int64_t micro_batches_per_step = 1;       // micro-batches in one global batch
+  std::optional<double> mask_probability;        // for pretraining; if absent: data.mask_probability
+  std::optional<double> final_mask_probability;  // in the last step, if the share changes from step to step
+  std::optional<std::int64_t> steps;             // exactly one of steps and epochs must be given
   std::optional<double> epochs;
   LearningRates learning_rate;  // the rates at the end of the warm-up
   ScheduleKind schedule = ScheduleKind::linear;
@@ -217,6 +219,11 @@ struct PhaseSection {
   // The capacity of a micro-batch in tokens or examples.
   std::int64_t micro_batch_size() const {
     return examples_per_micro_batch > 0 ? examples_per_micro_batch : tokens_per_micro_batch;
+  }
+  // The largest share of masks in any step; `otherwise`: data.mask_probability.
+  double largest_mask_probability(double otherwise) const {
+    const double first = mask_probability.value_or(otherwise);
+    return std::max(first, final_mask_probability.value_or(first));
   }
   // Whether the warm-up of a phase with so many steps ends before its decay begins (warmup_stable_decay).
   bool warms_up_before_decay(std::int64_t phase_steps) const {

@@ -234,8 +234,8 @@ void refuse_others(const S& section, const std::string& path, const std::set<std
 }
 
 void check_click_micro_batches(const PhaseSection& phase, const std::string& path, const Places& places) {
-  for (const char* key :
-       {"length", "tokens_per_micro_batch", "sequences_per_micro_batch", "mask_probability", "dense"})
+  for (const char* key : {"length", "tokens_per_micro_batch", "sequences_per_micro_batch", "mask_probability",
+                          "final_mask_probability", "dense"})
     if (is_given(phase, key))
       places.fail(
           path + "." + key,
@@ -255,6 +255,12 @@ void check_phases(const Recipe& recipe, const Places& places) {
     else
       check_micro_batches(phase, path, recipe.model.max_positions, places);
     check_length(phase, path, places);
+    if (phase.final_mask_probability && recipe.run.max_hours)
+      places.fail(
+          path + ".final_mask_probability",
+          fmt::format("{}.final_mask_probability is reached in the phase's last step, which run.max_hours "
+                      "leaves open; remove one of them",
+                      path));
     check_adaptation(phase, path, places);
     if (phase.dense && phase.objective != PhaseObjective::fixed)
       places.fail(

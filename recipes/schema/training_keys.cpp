@@ -288,6 +288,9 @@ const std::vector<Key<PhaseSection>>& keys_of() {
       value("mask_probability", &S::mask_probability, above_to(0, 1),
             "share of the tokens to predict in this phase (default: `data.mask_probability`, which always "
             "applies to held-out data)"),
+      value("final_mask_probability", &S::final_mask_probability, above_to(0, 1),
+            "the share in the phase's last step: from the first step on it goes there linearly (default: it "
+            "stays)"),
       value("steps", &S::steps, count(1), "optimizer steps; give either `steps` or `epochs`"),
       value("epochs", &S::epochs, above(0), "passes over the training shards"),
       required(value("learning_rate", &S::learning_rate, at_least(0),

@@ -100,6 +100,20 @@ TEST_F(Processes, AveragesDoNotDependOnTheirNumberAndContinueToTheBit) {
   expect_equal_checkpoints(newest("two"), newest("stopped"));
 }
 
+TEST_F(Processes, SharesOfMasksThatFallDoNotDependOnTheirNumber) {
+  const std::vector<std::string> falling = {"phase.0.mask_probability=0.5",
+                                            "phase.0.final_mask_probability=0.1"};
+  train(1, "one", falling);
+  for (const int processes : {2, 3}) {
+    const std::string run = fmt::format("{}", processes);
+    train(processes, run, falling);
+    expect_the_same("one", run, 1e-5);
+  }
+  train(3, "stopped", falling, {"--stop-after", "4"});
+  train(3, "stopped", falling, {"--resume", "auto"});
+  expect_equal_checkpoints(newest("3"), newest("stopped"));
+}
+
 // Also stopped between two merges.
 TEST_F(Processes, AdaptersDoNotDependOnTheirNumberAndContinueToTheBit) {
   const std::vector<std::string> adapters = {

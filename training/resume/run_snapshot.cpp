@@ -97,7 +97,8 @@ DataPlace read_snapshot(const std::filesystem::path& checkpoint, const RunParts&
                        .cursor = reader.integer("/data", "cursor"),
                        .taken = reader.integer("/data", "taken"),
                        .micro_batch = reader.integer("/data", "pack"),
-                       .seed = reader.integer("/data", "seed")},
+                       .seed = reader.integer("/data", "seed"),
+                       .step = run.state.phase_step},
           .samples_per_epoch = reader.integer("/data", "samples_per_epoch")};
 }
 

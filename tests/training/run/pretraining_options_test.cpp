@@ -7,6 +7,7 @@
 
 #include "checkpoints/checkpoint_file.h"
 #include "tests/training/training_fixture.h"
+#include "training/run/phase.h"
 
 namespace comera::test {
 namespace {
@@ -15,9 +16,12 @@ class PretrainingOptions : public TrainingFixture {
  protected:
   TrainingOutcome train(const std::string& run, TrainingOptions options,
                         const std::vector<std::string>& overrides) const {
-    static std::FILE* const silent = std::fopen("/dev/null", "w");
-    options.output = silent;
+    options.output = silent();
     return TrainingRun(recipe(run, overrides), options).run();
+  }
+  static std::FILE* silent() {
+    static std::FILE* const null = std::fopen("/dev/null", "w");
+    return null;
   }
 };
 
@@ -48,12 +52,10 @@ TEST_F(PretrainingOptions, AnAverageIsOfTheWeightsAfterEveryStep) {
     const ParameterStore& store = current->engine().model().parameters();
     return read_tensor(store.values(), store.allocator());
   };
-  std::FILE* null = std::fopen("/dev/null", "w");
   TrainingRun run(recipe("averaged", averaged),
-                  {.after_step = [&](std::int64_t) { weights.push_back(values()); }, .output = null});
+                  {.after_step = [&](std::int64_t) { weights.push_back(values()); }, .output = silent()});
   current = &run;
   const CheckpointReader saved(run.run().checkpoint);
-  std::fclose(null);
   const CheckpointReader without(train("without", {}, {}).checkpoint);
   ASSERT_EQ(weights.size(), 12);
   const ParameterStore& store = run.engine().model().parameters();
@@ -97,7 +99,7 @@ TEST_F(PretrainingOptions, AnAverageIsWhatIsEvaluatedAndUsed) {
   EXPECT_NEAR(nlohmann::json::parse(evaluated.output)["validation_loss"], -outcome.best_score, 1e-6);
   TrainingRun next(
       recipe("next", {"run.initial_checkpoint=" + outcome.checkpoint.string(), "optim.average_decay=0.9"}),
-      {});
+      {.output = silent()});
   const ParameterStore& store = next.engine().model().parameters();
   for (const ParameterId id : store.layout()) {
     const std::vector<double> begun = read_tensor(store.value(id), store.allocator());
@@ -109,7 +111,7 @@ TEST_F(PretrainingOptions, AnAverageIsWhatIsEvaluatedAndUsed) {
 
 // A run that stops before its first update has a model, too: its initial one.
 TEST_F(PretrainingOptions, AnAverageBeginsWithTheWeights) {
-  TrainingRun run(recipe("run", averaged), {});
+  TrainingRun run(recipe("run", averaged), {.output = silent()});
   const ParameterStore& store = run.engine().model().parameters();
   const std::vector<double> initial = read_tensor(store.values(), store.allocator());
   run.engine().exchange_average();
@@ -125,6 +127,48 @@ TEST_F(PretrainingOptions, AnAverageBelongsToARunFromItsBeginning) {
   EXPECT_THAT([&] { train("without", {.mode = RunMode::resume}, averaged); },
               testing::ThrowsMessage<UsageError>(testing::HasSubstr(
                   "was trained without optim.average_decay; resume without it, or start a new run")));
+}
+
+const std::vector<std::string> falling = {"phase.0.mask_probability=0.4",
+                                          "phase.0.final_mask_probability=0.1",
+                                          "phase.1.final_mask_probability=0.05"};
+
+TEST_F(PretrainingOptions, AFallingShareOfMasksContinuesToTheBit) {
+  for (const std::string length : {"phase.0.steps=7", "phase.0.epochs=2"}) {
+    std::vector<std::string> overrides = falling;
+    overrides.push_back(length);
+    const TrainingOutcome whole = train("whole " + length, {}, overrides);
+    for (const int stop : {2, 7, 9}) {
+      const std::string run = fmt::format("{} {}", stop, length);
+      train(run, {.stop_after = stop}, overrides);
+      const TrainingOutcome rest = train(run, {.mode = RunMode::resume}, overrides);
+      expect_equal_checkpoints(whole.checkpoint, rest.checkpoint);
+    }
+  }
+}
+
+// Where nothing is learned, the loss of held-out data is what it is without; the training's own is not.
+TEST_F(PretrainingOptions, AFallingShareOfMasksIsOfTheTrainingAlone) {
+  const std::vector<std::string> idle = {"phase.0.learning_rate=0", "phase.1.learning_rate=0",
+                                         "run.log_interval=1"};
+  std::vector<std::string> overrides = idle;
+  overrides.insert(overrides.end(), falling.begin(), falling.end());
+  const TrainingOutcome outcome = train("falling", {}, overrides), constant = train("constant", {}, idle);
+  EXPECT_EQ(outcome.evaluation->loss, constant.evaluation->loss);
+  EXPECT_EQ(outcome.evaluation->targets, constant.evaluation->targets);
+}
+
+TEST_F(PretrainingOptions, AFallingShareOfMasksNeedsMasksAndSteps) {
+  EXPECT_THAT(
+      [&] {
+        recipe("run", {falling[1], "run.max_hours=1"});
+      },
+      testing::ThrowsMessage<UsageError>(testing::HasSubstr(
+          "phase.0.final_mask_probability is reached in the phase's last step, which run.max_hours leaves "
+          "open; remove one of them")));
+  EXPECT_THAT([&] { refuse_mask_probability(recipe("run", {falling[1]}).phases, "is for pretraining"); },
+              testing::ThrowsMessage<UsageError>(
+                  testing::HasSubstr("phase.0.final_mask_probability is for pretraining; remove it")));
 }
 
 }  // namespace
