@@ -28,7 +28,7 @@ StepBenchmarkOptions step_options(const Recipe& recipe, const PhaseSection& phas
   options.optimizer = recipe.optim;
   options.length = std::min(phase.length, phase.tokens_per_micro_batch);
   options.tokens = phase.tokens_per_micro_batch / options.length * options.length;
-  options.mask_probability = phase.mask_probability.value_or(recipe.data.mask_probability);
+  options.mask_probability = phase.largest_mask_probability(recipe.data.mask_probability);
   return options;
 }
 

@@ -35,6 +35,7 @@ struct OptimizerOptions {
   std::optional<GaloreOptions> galore = {};  // if absent: the defaults above
   double weight_decay = 0.01;
   bool decay_cores = false;  // decay tensor-train cores too; biases, norms and gates never decay
+  double average_decay = 0;  // of the average of all weights (optim/weight_average.h); 0: none
   friend bool operator==(const OptimizerOptions&, const OptimizerOptions&) = default;
 };
 

@@ -8,13 +8,16 @@ namespace comera {
 
 double Schedule::factor(std::int64_t step) const {
   if (step < warmup_steps) return static_cast<double>(step + 1) / static_cast<double>(warmup_steps);
-  const double span = static_cast<double>(std::max<std::int64_t>(steps - warmup_steps, 1));
-  const double done = std::min(static_cast<double>(step - warmup_steps) / span, 1.0);
+  const auto end = static_cast<double>(steps);
+  auto begin = static_cast<double>(warmup_steps);
+  if (kind == ScheduleKind::warmup_stable_decay) begin = std::max(begin, end - decay_share * end);
+  const double done = std::clamp((static_cast<double>(step) - begin) / std::max(end - begin, 1.0), 0.0, 1.0);
   double fall = 1;  // from 1 to 0
   switch (kind) {
     case ScheduleKind::constant:
       return 1;
     case ScheduleKind::linear:
+    case ScheduleKind::warmup_stable_decay:
       fall = 1 - done;
       break;
     case ScheduleKind::cosine:

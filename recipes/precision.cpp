@@ -50,6 +50,13 @@ std::vector<std::string> keys_without_effect(const Recipe& recipe) {
       sentences.push_back(fmt::format(
           "phase.{}.objective has no effect: with tensorized.enabled = false there are no ranks to adapt",
           phase));
+  for (std::size_t phase = 0; phase < recipe.phases.size(); ++phase)
+    if (const PhaseSection& section = recipe.phases[phase];
+        section.decay_share != PhaseSection().decay_share &&
+        section.schedule != ScheduleKind::warmup_stable_decay)
+      sentences.push_back(fmt::format(
+          "phase.{0}.decay_share changes nothing: only phase.{0}.schedule = \"warmup_stable_decay\" uses it",
+          phase));
   return sentences;
 }
 

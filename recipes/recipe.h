@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -195,17 +196,19 @@ struct DistributedSection {
 
 struct PhaseSection {
   std::string name;
-  std::int64_t length = 0;                     // longest sequence, tokens
-  std::int64_t tokens_per_micro_batch = 0;     // capacity of a micro-batch
-  std::int64_t sequences_per_micro_batch = 0;  // capacity of a micro-batch; 0: derived from the data
-  std::int64_t examples_per_micro_batch = 0;   // for a click model, instead of the three above
-  std::int64_t micro_batches_per_step = 1;     // micro-batches in one global batch
-  std::optional<double> mask_probability;      // for pretraining; if absent: data.mask_probability
-  std::optional<std::int64_t> steps;           // exactly one of steps and epochs must be given
+  std::int64_t length = 0;                       // longest sequence, tokens
+  std::int64_t tokens_per_micro_batch = 0;       // capacity of a micro-batch
+  std::int64_t sequences_per_micro_batch = 0;    // capacity of a micro-batch; 0: derived from the data
+  std::int64_t examples_per_micro_batch = 0;     // for a click model, instead of the three above
+  std::int64_t micro_batches_per_step = 1;       // micro-batches in one global batch
+  std::optional<double> mask_probability;        // for pretraining; if absent: data.mask_probability
+  std::optional<double> final_mask_probability;  // in the last step, if the share changes from step to step
+  std::optional<std::int64_t> steps;             // exactly one of steps and epochs must be given
   std::optional<double> epochs;
   LearningRates learning_rate;  // the rates at the end of the warm-up
   ScheduleKind schedule = ScheduleKind::linear;
-  double power = 1.0;  // for a polynomial schedule
+  double power = 1.0;        // for a polynomial schedule
+  double decay_share = 0.2;  // of the phase's steps, for warmup_stable_decay
   std::int64_t warmup_steps = 0;
   double warmup_share = 0;   // of the phase's steps, instead of warmup_steps; 0: none
   double final_ratio = 0.0;  // the last learning rate relative to the highest one
@@ -216,6 +219,17 @@ struct PhaseSection {
   // The capacity of a micro-batch in tokens or examples.
   std::int64_t micro_batch_size() const {
     return examples_per_micro_batch > 0 ? examples_per_micro_batch : tokens_per_micro_batch;
+  }
+  // The largest share of masks in any step; `otherwise`: data.mask_probability.
+  double largest_mask_probability(double otherwise) const {
+    const double first = mask_probability.value_or(otherwise);
+    return std::max(first, final_mask_probability.value_or(first));
+  }
+  // Whether the warm-up of a phase with so many steps ends before its decay begins (warmup_stable_decay).
+  bool warms_up_before_decay(std::int64_t phase_steps) const {
+    const auto all = static_cast<double>(phase_steps);
+    const double warmup = warmup_share > 0 ? warmup_share * all : static_cast<double>(warmup_steps);
+    return schedule != ScheduleKind::warmup_stable_decay || warmup + decay_share * all <= all * (1 + 1e-9);
   }
   friend bool operator==(const PhaseSection&, const PhaseSection&) = default;
 };

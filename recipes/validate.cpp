@@ -156,6 +156,12 @@ void check_length(const PhaseSection& phase, const std::string& path, const Plac
                 fmt::format("{0}.warmup_steps = {1} is more than {0}.steps = {2}; lower it, or give a share: "
                             "--set {0}.warmup_share=0.1",
                             path, phase.warmup_steps, *phase.steps));
+  // How many steps epochs have is not known yet (PhasePlan).
+  if ((phase.steps || phase.warmup_steps == 0) && !phase.warms_up_before_decay(phase.steps.value_or(1)))
+    places.fail(
+        path + ".decay_share",
+        fmt::format("{0}.decay_share = {1} begins its decay before the warm-up ends; lower it, or {0}.{2}",
+                    path, phase.decay_share, phase.warmup_share > 0 ? "warmup_share" : "warmup_steps"));
 }
 
 // Whether the section differs from its struct's defaults.
@@ -228,8 +234,8 @@ void refuse_others(const S& section, const std::string& path, const std::set<std
 }
 
 void check_click_micro_batches(const PhaseSection& phase, const std::string& path, const Places& places) {
-  for (const char* key :
-       {"length", "tokens_per_micro_batch", "sequences_per_micro_batch", "mask_probability", "dense"})
+  for (const char* key : {"length", "tokens_per_micro_batch", "sequences_per_micro_batch", "mask_probability",
+                          "final_mask_probability", "dense"})
     if (is_given(phase, key))
       places.fail(
           path + "." + key,
@@ -249,6 +255,12 @@ void check_phases(const Recipe& recipe, const Places& places) {
     else
       check_micro_batches(phase, path, recipe.model.max_positions, places);
     check_length(phase, path, places);
+    if (phase.final_mask_probability && recipe.run.max_hours)
+      places.fail(
+          path + ".final_mask_probability",
+          fmt::format("{}.final_mask_probability is reached in the phase's last step, which run.max_hours "
+                      "leaves open; remove one of them",
+                      path));
     check_adaptation(phase, path, places);
     if (phase.dense && phase.objective != PhaseObjective::fixed)
       places.fail(
@@ -309,6 +321,11 @@ void check_lte(const Recipe& recipe, const Places& places) {
         "[lte] is for a model without tensor trains; set tensorized.enabled to false, or remove [lte]");
   if (recipe.low_rank)
     places.fail("lte", "[lte] and [low_rank] are alternatives for the same layers; remove one of them");
+  if (recipe.optim.average_decay > 0)
+    places.fail(
+        "optim.average_decay",
+        "optim.average_decay averages weights, but the adapters of [lte] are merged into others as they are "
+        "trained; remove one of them");
   check_float(lte.lora_alpha, "lte.lora_alpha", places);
   for (std::size_t i = 0; i < recipe.phases.size(); ++i) {
     const std::string key = fmt::format("phase.{}.tokens_per_micro_batch", i);

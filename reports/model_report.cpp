@@ -85,7 +85,7 @@ std::string layers_text(std::int64_t first, std::int64_t last) {
 
 MicroBatchCapacity micro_batch_of(const Recipe& recipe, const PhaseSection& phase,
                                   const EncoderConfig& config) {
-  const double masked = phase.mask_probability.value_or(recipe.data.mask_probability);
+  const double masked = phase.largest_mask_probability(recipe.data.mask_probability);
   MicroBatchCapacity capacity =
       data::capacity_for(phase.tokens_per_micro_batch, phase.length,
                          config.head == HeadKind::mlm ? masked : 0, config.vocabulary);

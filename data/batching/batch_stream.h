@@ -14,6 +14,7 @@ struct LoaderPosition {
   std::int64_t taken = 0;        // and sample cursor + 1 + i for each bit i that is set
   std::int64_t micro_batch = 0;  // preceding micro-batches of the current step
   std::int64_t seed = 0;         // of order and masks
+  std::int64_t step = 0;         // preceding steps, which a share of masks that changes depends on
   friend bool operator==(const LoaderPosition&, const LoaderPosition&) = default;
 };
 

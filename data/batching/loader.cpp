@@ -8,6 +8,13 @@
 
 namespace comera::data {
 
+double LoaderOptions::mask_probability(std::int64_t step) const {
+  if (!final_mask_probability) return masking.probability;
+  const auto last = static_cast<double>(std::max<std::int64_t>(steps - 1, 1));
+  const double done = std::min(static_cast<double>(step) / last, 1.0);
+  return masking.probability + (*final_mask_probability - masking.probability) * done;
+}
+
 struct Loader::Impl {
   struct Prepared {
     Batch batch;

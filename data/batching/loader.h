@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "data/batching/batch.h"
 #include "data/batching/batch_stream.h"
@@ -15,6 +16,10 @@ namespace comera::data {
 struct LoaderOptions {
   MicroBatchCapacity capacity;
   MaskingOptions masking;
+  // If given, the share of masks goes linearly from masking.probability in the first step to this one in the
+  // last of `steps` (and stays there).
+  std::optional<double> final_mask_probability;
+  std::int64_t steps = 0;
   std::int64_t seed = 0;
   std::int64_t micro_batches_per_step = 1;   // P: a global batch is P micro-batches in order
   std::int64_t process = 0, world_size = 1;  // process p of W takes micro-batches p, p + W, …
@@ -27,13 +32,14 @@ struct LoaderOptions {
   std::int64_t cache_bytes = 256 << 20;  // tokens kept in memory
 
   StepShare share() const { return {micro_batches_per_step, process, world_size}; }
+  double mask_probability(std::int64_t step) const;
 };
 
 // Packs whole samples (data/shards/samples.h) into micro-batches. The order is a permutation of the samples
 // by (seed, epoch). A micro-batch takes the first remaining sample, then every further one that still fits,
-// at most 64 positions beyond the first one. The micro-batches do not depend on process, world_size or
-// prefetching; an epoch's last micro-batch is as full as the samples allow. Every sample comes exactly once
-// per epoch.
+// at most 64 positions beyond the first one. A sample is masked with the share of the step that it is packed
+// for. The micro-batches do not depend on process, world_size or prefetching; an epoch's last micro-batch is
+// as full as the samples allow. Every sample comes exactly once per epoch.
 class Loader {
  public:
   // shards must outlive the loader.

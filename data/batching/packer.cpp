@@ -59,15 +59,32 @@ Packer::Packer(std::unique_ptr<SampleSource> samples, const LoaderOptions& optio
   begin_epoch();
 }
 
-void Packer::begin_epoch() {
-  samples_->begin_epoch(static_cast<std::uint64_t>(position_.seed), position_.epoch);
-  order_ = Permutation(samples_->count(), static_cast<std::uint64_t>(position_.seed), position_.epoch);
+void Packer::forget_prepared() {
   for (Prepared& prepared : prepared_) prepared.place = -1;
 }
 
+void Packer::begin_epoch() {
+  samples_->begin_epoch(static_cast<std::uint64_t>(position_.seed), position_.epoch);
+  order_ = Permutation(samples_->count(), static_cast<std::uint64_t>(position_.seed), position_.epoch);
+  forget_prepared();
+}
+
+// Samples that wait have the masks of the step before.
+void Packer::begin_step() {
+  if (!options_.final_mask_probability) return;
+  masking_ = masking_of_step();
+  forget_prepared();
+}
+
+Masking Packer::masking_of_step() const {
+  MaskingOptions options = options_.masking;
+  options.probability = options_.mask_probability(position_.step);
+  return {options, samples_->vocabulary(), samples_->special()};
+}
+
 void Packer::seek(const LoaderPosition& position) {
-  COMERA_CHECK(position.epoch >= 0 && position.cursor >= 0 && position.cursor <= samples_->count() &&
-                   position.taken >= 0 && position.micro_batch >= 0 &&
+  COMERA_CHECK(position.epoch >= 0 && position.step >= 0 && position.cursor >= 0 &&
+                   position.cursor <= samples_->count() && position.taken >= 0 && position.micro_batch >= 0 &&
                    position.micro_batch < options_.micro_batches_per_step,
                "the position to resume from (epoch {}, place {}, micro-batch {}) does not fit {} samples and "
                "{} micro-batches per "
@@ -76,11 +93,12 @@ void Packer::seek(const LoaderPosition& position) {
                options_.micro_batches_per_step);
   position_ = position;
   begin_epoch();
+  begin_step();
 }
 
-void Packer::read_masked(const MaskingKey& key, Sample& sample) {
+void Packer::read_masked(const Masking& masking, const MaskingKey& key, Sample& sample) {
   samples_->read(key.sample, sample);
-  if (!sample.masked) masking_.apply(key, sample.ids, sample.targets);
+  if (!sample.masked) masking.apply(key, sample.ids, sample.targets);
   COMERA_CHECK(static_cast<std::int64_t>(sample.targets.ids.size()) <= options_.capacity.masked,
                "sample {} has {} targets, a batch has room for {}; give it room for more tokens", key.sample,
                sample.targets.ids.size(), options_.capacity.masked);
@@ -105,7 +123,7 @@ Packer::Prepared& Packer::prepare(std::int64_t place) {
 
 void Packer::read(Prepared& prepared) {
   if (prepared.read) return;
-  read_masked({static_cast<std::uint64_t>(position_.seed), position_.epoch, prepared.number},
+  read_masked(masking_, {static_cast<std::uint64_t>(position_.seed), position_.epoch, prepared.number},
               prepared.sample);
   prepared.read = true;
   // Sizes known without reading are kept, because processes that do not read a sample use them too. Unknown
@@ -187,6 +205,10 @@ bool Packer::micro_batch(Batch* batch) {
     return true;
   });
   position_.micro_batch = (position_.micro_batch + 1) % options_.micro_batches_per_step;
+  if (position_.micro_batch == 0) {
+    ++position_.step;
+    begin_step();
+  }
   return true;
 }
 
@@ -200,6 +222,7 @@ std::int64_t Packer::count_micro_batches() {
   const MicroBatchCapacity& capacity = options_.capacity;
   std::array<Size, window + 1> sizes;
   Sample scratch;
+  const Masking masking(options_.masking, samples_->vocabulary(), samples_->special());  // of the first step
   std::int64_t micro_batches = 0;
   for (LoaderPosition position; position.cursor < samples_->count(); ++micro_batches) {
     std::int64_t sequences = 0, tokens = 0, targets = 0;
@@ -214,9 +237,9 @@ std::int64_t Packer::count_micro_batches() {
         const std::int64_t length = lengths[sample];
         size = {place, length, 0};
         if (counts_by_length()) {
-          size.targets = masking_.count_targets({seed, 0, sample}, length);
+          size.targets = masking.count_targets({seed, 0, sample}, length);
         } else {
-          read_masked({seed, 0, sample}, scratch);
+          read_masked(masking, {seed, 0, sample}, scratch);
           size.targets = static_cast<std::int64_t>(scratch.targets.ids.size());
         }
       }

@@ -46,8 +46,10 @@ class Packer {
     std::int64_t sequences = 0, tokens = 0, targets = 0;
   };
   bool micro_batch(Batch* batch);
+  // With the share of masks of the current step.
+  Masking masking_of_step() const;
   // Also masks it, unless it is masked already.
-  void read_masked(const MaskingKey& key, Sample& sample);
+  void read_masked(const Masking& masking, const MaskingKey& key, Sample& sample);
   Prepared& prepare(std::int64_t place);
   void read(Prepared& prepared);
   bool fits(const Prepared& prepared, const Filled& filled, const Batch* batch);
@@ -56,6 +58,8 @@ class Packer {
   void offer_all(LoaderPosition& position, Full&& full, Offer&& offer) const;
   std::int64_t sample_at(const Permutation& order, std::int64_t place) const;
   void begin_epoch();
+  void begin_step();
+  void forget_prepared();
 
   LoaderOptions options_;
   std::unique_ptr<SampleSource> samples_;

@@ -76,6 +76,7 @@
   X(ClearTouchedRows)                \
   X(GradientNorm)                    \
   X(AdamW)                           \
+  X(AverageParameters)               \
   X(Muon)                            \
   X(AdamDirection)                   \
   X(TrustRatios)                     \

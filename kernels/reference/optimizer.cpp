@@ -90,11 +90,23 @@ void adamw(const AdamW& op, const KernelContext&) {
 }
 
 template <class T>
+void average_parameters(const AverageParameters& op, const KernelContext&) {
+  const T weight = static_cast<T>(static_cast<const StepInputs*>(op.step_inputs.raw())->average_weight);
+  if (static_cast<const StepResults*>(op.results.raw())->nonfinite != 0) return;
+  for (std::int64_t i = 0; i < op.parameters.elements(); ++i) {
+    const T p = op.parameters.data<T>()[i];
+    T& a = op.average.data<T>()[i];
+    a = p == 0 ? 0 : a + weight * (p - a);
+  }
+}
+
+template <class T>
 void register_for(Backend& backend) {
   backend.set<TouchRows>(dtype_of<T>, touch_rows<T>);
   backend.set<ClearTouchedRows>(dtype_of<T>, clear_touched_rows<T>);
   backend.set<GradientNorm>(dtype_of<T>, gradient_norm<T>);
   backend.set<AdamW>(dtype_of<T>, adamw<T>);
+  backend.set<AverageParameters>(dtype_of<T>, average_parameters<T>);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ struct StepInputs {
   double learning_rate[max_parameter_groups] = {};
   double bias_correction1 = 1;  // 1 - beta1^step
   double bias_correction2 = 1;  // 1 - beta2^step
+  double average_weight = 1;    // of the updated parameters in their average
   double targets = 1;           // in the global batch: gradients are sums over targets and are divided by it
   double max_norm = 0;          // of the gradient after that division; 0: no clipping
   double rank_target = 0;       // s* of `compress`: the size due by now, at least s₀

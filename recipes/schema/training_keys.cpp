@@ -42,6 +42,10 @@ const std::vector<Key<OptimSection>>& keys_of() {
       inherited<S>(value("weight_decay", &Base::weight_decay, at_least(0),
                          "decoupled decay of dense matrices; biases, norms and gates never decay")),
       inherited<S>(value("decay_cores", &Base::decay_cores, "apply weight decay to TT and TTM cores too")),
+      inherited<S>(
+          value("average_decay", &Base::average_decay, from_to_below(0, 1),
+                "decay per step of an exponential moving average of all weights, which is evaluated and "
+                "saved instead of the last ones, such as 0.999; 0: none")),
       value("clip_norm", &S::clip_norm, at_least(0), "clip the gradient to this norm; 0: no clipping"),
       value("max_consecutive_skips", &S::max_consecutive_skips, count(1),
             "stop the run, with a checkpoint, after this many skipped steps in a row (steps with a loss or "
@@ -315,14 +319,21 @@ const std::vector<Key<PhaseSection>>& keys_of() {
       value("mask_probability", &S::mask_probability, above_to(0, 1),
             "share of the tokens to predict in this phase (default: `data.mask_probability`, which always "
             "applies to held-out data)"),
+      value("final_mask_probability", &S::final_mask_probability, above_to(0, 1),
+            "the share in the phase's last step: from the first step on it goes there linearly (default: it "
+            "stays)"),
       value("steps", &S::steps, count(1), "optimizer steps; give either `steps` or `epochs`"),
       value("epochs", &S::epochs, above(0), "passes over the training shards"),
       required(value("learning_rate", &S::learning_rate, at_least(0),
                      "highest learning rate: one for all parameters, or one per kind. `embedding`: the token "
                      "embedding's cores (default: `cores`) and a click model's tables (default if dense: "
                      "`other`). With `muon`, `cores` includes dense linear layers")),
-      value("schedule", &S::schedule, "decay of the learning rate after the warm-up"),
+      value("schedule", &S::schedule,
+            "learning rate after the warm-up; `warmup_stable_decay`: constant, then a linear decay"),
       value("power", &S::power, above(0), "power of the `polynomial` schedule"),
+      value("decay_share", &S::decay_share, above_to(0, 1),
+            "share of the phase's steps, its last ones, in which `warmup_stable_decay` lowers the rate "
+            "linearly"),
       value("warmup_steps", &S::warmup_steps, count(0),
             "raise the learning rate linearly from 0 over this many steps"),
       value("warmup_share", &S::warmup_share, from_to(0, 1),

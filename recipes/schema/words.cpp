@@ -118,7 +118,8 @@ const Words<ScheduleKind>& words_of() {
   static const Words<ScheduleKind> words = {{ScheduleKind::constant, "constant"},
                                             {ScheduleKind::linear, "linear"},
                                             {ScheduleKind::cosine, "cosine"},
-                                            {ScheduleKind::polynomial, "polynomial"}};
+                                            {ScheduleKind::polynomial, "polynomial"},
+                                            {ScheduleKind::warmup_stable_decay, "warmup_stable_decay"}};
   return words;
 }
 

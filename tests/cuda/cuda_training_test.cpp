@@ -49,6 +49,10 @@ TEST_F(CudaRun, NarrowRunsAreResumed) {
   expect_the_same_bits_each_way(first_gpu(), {"precision.compute='bf16'"});
 }
 
+TEST_F(CudaRun, AveragesAreResumed) {
+  expect_the_same_bits_each_way(first_gpu(), {"optim.average_decay=0.9"});
+}
+
 using CudaNccl = CudaRun;
 
 // NCCL's sums over one rank, on its stream and in the recording, change no bit.

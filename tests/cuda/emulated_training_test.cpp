@@ -237,6 +237,10 @@ TEST_F(EmulatedRun, LearnsAsTheCpuDoes) { expect_to_learn_as_the_cpu_does(device
 
 TEST_F(EmulatedRun, ReplayedNotReplayedAndResumedGiveTheSameBits) { expect_the_same_bits_each_way(device_); }
 
+TEST_F(EmulatedRun, AveragesAreResumed) {
+  expect_the_same_bits_each_way(device_, {"optim.average_decay=0.9"}, {9});
+}
+
 TEST_F(EmulatedRun, AdaptsRanks) { expect_to_adapt_ranks(device_); }
 
 TEST_F(EmulatedRun, EightBitRunsAreResumed) {

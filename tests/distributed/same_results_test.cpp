@@ -89,6 +89,31 @@ TEST_F(Processes, LambAndGaloreDoNotDependOnTheirNumber) {
   }
 }
 
+TEST_F(Processes, AveragesDoNotDependOnTheirNumberAndContinueToTheBit) {
+  std::vector<std::string> averaged = pruning();
+  averaged.emplace_back("optim.average_decay=0.8");
+  train(1, "one", averaged);
+  train(2, "two", averaged);
+  expect_the_same("one", "two", 1e-5);
+  train(2, "stopped", averaged, {"--stop-after", "5"});
+  train(2, "stopped", averaged, {"--resume", "auto"});
+  expect_equal_checkpoints(newest("two"), newest("stopped"));
+}
+
+TEST_F(Processes, SharesOfMasksThatFallDoNotDependOnTheirNumber) {
+  const std::vector<std::string> falling = {"phase.0.mask_probability=0.5",
+                                            "phase.0.final_mask_probability=0.1"};
+  train(1, "one", falling);
+  for (const int processes : {2, 3}) {
+    const std::string run = fmt::format("{}", processes);
+    train(processes, run, falling);
+    expect_the_same("one", run, 1e-5);
+  }
+  train(3, "stopped", falling, {"--stop-after", "4"});
+  train(3, "stopped", falling, {"--resume", "auto"});
+  expect_equal_checkpoints(newest("3"), newest("stopped"));
+}
+
 // Also stopped between two merges.
 TEST_F(Processes, AdaptersDoNotDependOnTheirNumberAndContinueToTheBit) {
   const std::vector<std::string> adapters = {

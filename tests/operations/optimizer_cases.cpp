@@ -161,6 +161,28 @@ void optimizer_cases(std::vector<OperationCase>& cases, const std::string& name,
   }
 }
 
+// Some parameters are 0: their averages become 0.
+void average_cases(std::vector<OperationCase>& cases, std::int64_t elements) {
+  for (const double weight : {0.01, 1.0})
+    for (const bool nonfinite : {false, true})
+      cases.push_back({fmt::format("AverageParameters_{}_{}{}", elements, weight < 1 ? "late" : "first",
+                                   nonfinite ? "_skipped" : ""),
+                       1e-6, [=](OpTestContext& world) {
+                         AverageParameters op;
+                         std::vector<float> parameters(elements);
+                         for (std::int64_t i = 0; i < elements; ++i)
+                           parameters[i] = i % 5 == 3 ? 0 : std::sin(static_cast<float>(i + 1));
+                         op.parameters = world.chosen("parameters", {elements}, parameters);
+                         op.average = world.output("average", {elements});
+                         StepInputs inputs;
+                         inputs.average_weight = weight;
+                         StepResults results;
+                         results.nonfinite = nonfinite ? 1 : 0;
+                         op.step_inputs = world.step_inputs(inputs), op.results = world.results(results);
+                         world.run(op);
+                       }});
+}
+
 // Adam's directions with moments in another order, LAMB's ratios with a parameter of zeros and a direction of
 // zeros among them, and the steps.
 void direction_cases(std::vector<OperationCase>& cases, const std::string& name,
@@ -280,6 +302,7 @@ void add_optimizer_cases(std::vector<OperationCase>& cases) {
   touched_row_cases(cases, "several", {{7}, {300, 16}, {5}, {4001, 5}, {7}, {2, 20000}, {33, 70}});
   for (const auto& [rows, width] : {std::pair{1, 1}, {300, 16}, {1001, 5}, {2, 700}, {33, 70}})
     table_cases(cases, rows, width);
+  for (const std::int64_t elements : {1, 37, 16389}) average_cases(cases, elements);
   direction_cases(cases, "one", {1});
   direction_cases(cases, "several", {13, 1, 240, 7, 16385, 50001, 3});
   direction_cases(cases, "gaps", {5, 1, 240, 7, 3}, 3);

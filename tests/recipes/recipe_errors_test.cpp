@@ -96,6 +96,9 @@ TEST(RecipeErrors, AdaptersAreMergedBeforeTheyAreEvaluated) {
                                  "models are evaluated only after a merge"));
   EXPECT_THAT(found({"run.evaluation_epochs=1"}),
               testing::HasSubstr("run.evaluation_epochs ends between two merges of [lte]"));
+  EXPECT_THAT(
+      found({"optim.average_decay=0.99"}),
+      testing::HasSubstr("optim.average_decay averages weights, but the adapters of [lte] are merged"));
   EXPECT_THAT(found({"lte.lora_r=65"}),
               testing::HasSubstr("lte.lora_r = 65 is impossible with model.hidden = 64"));
   EXPECT_THAT(found({"lte.lora_alpha=0"}), testing::HasSubstr("lte.lora_alpha is 0; expected"));
@@ -252,6 +255,15 @@ INSTANTIATE_TEST_SUITE_P(
              "warmup_steps = 11 is more than phase.0.steps = 10"},
         Case{"WarmupTwice", "steps = 10", "steps = 10\nwarmup_steps = 1\nwarmup_share = 0.1",
              "r.toml:20:16: phase.0 has both warmup_steps and warmup_share; give one of them"},
+        Case{"WarmupIntoDecay", "steps = 10",
+             "steps = 10\nschedule = 'warmup_stable_decay'\nwarmup_steps = 9",
+             "phase.0.decay_share = 0.2 begins its decay before the warm-up ends; lower it, or "
+             "phase.0.warmup_steps"},
+        Case{"SharesOfMoreThanAPhase", "steps = 10",
+             "epochs = 2\nschedule = 'warmup_stable_decay'\nwarmup_share = 0.3\ndecay_share = 0.8",
+             "r.toml:21:15: phase.0.decay_share = 0.8 begins its decay"},
+        Case{"AverageDecayOfOne", "[[phase]]", "[optim]\naverage_decay = 1.0\n[[phase]]",
+             "r.toml:15:17: optim.average_decay is 1.0; expected"},
         Case{"ManySequences", "steps = 10", "steps = 10\nsequences_per_micro_batch = 65",
              "sequences_per_micro_batch = 65 is more"},
         Case{

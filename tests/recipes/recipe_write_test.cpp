@@ -33,6 +33,12 @@ TEST(RecipeWrite, RoundTripsEveryKindOfValue) {
   recipe.phases[1].steps.reset();
   recipe.phases[1].epochs = 0.1;
   recipe.phases[1].schedule = ScheduleKind::polynomial;
+  recipe.phases.push_back(recipe.phases[0]);
+  recipe.phases[2].name = "third";
+  recipe.phases[2].schedule = ScheduleKind::warmup_stable_decay;
+  recipe.phases[2].decay_share = 0.35;
+  recipe.phases[2].final_mask_probability = 0.05;
+  recipe.optim.average_decay = 0.999;
   recipe.phases[1].learning_rate = {1e-4, 1.0 / 3, 0};
   expect_round_trip(recipe);
 }

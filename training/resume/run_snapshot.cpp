@@ -32,8 +32,10 @@ void log_changes(const Recipe& before, const Recipe& now,
 
 void write_snapshot(CheckpointWriter& writer, const RunParts& run, const DataPlace& data) {
   const ParameterStore& store = run.engine.model().parameters();
+  run.engine.exchange_average();
   save_parameters(writer, store);
   save_optimizer(writer, store, run.engine.states());
+  run.engine.exchange_average();
   writer.attributes("/recipe", {{"toml", to_toml(run.setup.recipe)}});
   Attributes trainer = run.state.attributes();
   trainer["steps_of_phase"] = run.plan.steps();
@@ -67,6 +69,7 @@ DataPlace read_snapshot(const std::filesystem::path& checkpoint, const RunParts&
   const ParameterStore& store = run.engine.model().parameters();
   load_parameters(reader, store);
   load_optimizer(reader, store, run.engine.states());
+  run.engine.exchange_average();
   run.ranks.load(reader);
   if (Float8State* float8 = run.engine.model().float8()) load_float8(reader, *float8);
   run.state = RunState::load(reader);
@@ -95,7 +98,8 @@ DataPlace read_snapshot(const std::filesystem::path& checkpoint, const RunParts&
                        .cursor = reader.integer("/data", "cursor"),
                        .taken = reader.integer("/data", "taken"),
                        .micro_batch = reader.integer("/data", "pack"),
-                       .seed = reader.integer("/data", "seed")},
+                       .seed = reader.integer("/data", "seed"),
+                       .step = run.state.phase_step},
           .samples_per_epoch = reader.integer("/data", "samples_per_epoch")};
 }
 

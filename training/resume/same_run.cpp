@@ -77,6 +77,12 @@ void require_same_run(const CheckpointReader& reader, const Recipe& before, cons
         fmt::format("{} was trained without run.max_hours, so its hours so far are unknown; remove "
                     "run.max_hours, or start a new run from this checkpoint (--from)",
                     file));
+  if ((before.optim.average_decay > 0) != (setup.recipe.optim.average_decay > 0))
+    throw UsageError(
+        fmt::format("{} was trained {} optim.average_decay; resume {} it, or start a new run from this "
+                    "checkpoint (--from)",
+                    file, before.optim.average_decay > 0 ? "with" : "without",
+                    before.optim.average_decay > 0 ? "with" : "without"));
   if (before.optim.kind != setup.recipe.optim.kind)
     throw UsageError(
         fmt::format("{} was trained with another optim.name, and its optimizer state belongs to that; resume "

@@ -16,8 +16,9 @@ void require_masked_language_head(const EncoderConfig& config) {
 
 void refuse_mask_probability(const std::vector<PhaseSection>& phases, const std::string& why) {
   for (std::size_t phase = 0; phase < phases.size(); ++phase)
-    if (phases[phase].mask_probability)
-      throw UsageError(fmt::format("phase.{}.mask_probability {}; remove it", phase, why));
+    for (const auto& [key, given] : {std::pair{"mask_probability", phases[phase].mask_probability},
+                                     {"final_mask_probability", phases[phase].final_mask_probability}})
+      if (given) throw UsageError(fmt::format("phase.{}.{} {}; remove it", phase, key, why));
 }
 
 std::int64_t warmup_steps_of(const PhaseSection& phase, std::int64_t steps) {
@@ -30,6 +31,7 @@ Schedule schedule_of(const PhaseSection& phase, std::int64_t steps) {
           .steps = steps,
           .warmup_steps = warmup_steps_of(phase, steps),
           .power = phase.power,
+          .decay_share = phase.decay_share,
           .final_ratio = phase.final_ratio};
 }
 

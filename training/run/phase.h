@@ -9,7 +9,7 @@ namespace comera {
 // UsageError for a model that cannot be pretrained.
 void require_masked_language_head(const EncoderConfig& config);
 
-// UsageError "phase.N.mask_probability WHY; leave it out" if a phase has one.
+// UsageError "phase.N.mask_probability WHY; remove it" if a phase has one, or a final one.
 void refuse_mask_probability(const std::vector<PhaseSection>& phases, const std::string& why);
 
 // Of a phase with so many steps, which may be counted in epochs.

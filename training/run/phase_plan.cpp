@@ -29,6 +29,11 @@ PhasePlan::PhasePlan(const Recipe& recipe,
                       "with these data; give a share of the steps instead, for instance --set "
                       "phase.{0}.warmup_share=0.1, or raise epochs",
                       phase, section.warmup_steps, steps, *section.epochs));
+    if (!section.warms_up_before_decay(steps))
+      throw UsageError(fmt::format(
+          "phase.{0}.decay_share = {1} begins its decay before phase.{0}.warmup_steps = {2} end, in "
+          "the {3} steps of these data; lower one of them, or raise epochs",
+          phase, section.decay_share, section.warmup_steps, steps));
     steps_.push_back(steps);
     steps_per_epoch_.push_back(counted ? steps_of(1) : 0);
     epochs_.push_back(section.epochs);

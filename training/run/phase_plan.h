@@ -15,7 +15,7 @@ class PhasePlan {
  public:
   PhasePlan() = default;
   // micro_batches_per_epoch(phase): of all processes together; called only if steps are given in epochs.
-  // UsageError if a warm-up is longer than its phase.
+  // UsageError if a warm-up is longer than its phase, or reaches into its decay.
   PhasePlan(const Recipe& recipe, const std::function<std::int64_t(std::int64_t)>& micro_batches_per_epoch);
 
   std::int64_t phases() const { return static_cast<std::int64_t>(steps_.size()); }

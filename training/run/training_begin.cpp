@@ -24,6 +24,7 @@ TrainingRun::TrainingRun(const Recipe& recipe, const TrainingOptions& options)
   plan_ = PhasePlan(setup_.recipe, [this](std::int64_t phase) { return micro_batches_per_epoch(phase); });
   if (setup_.found) resume();
   if (state_.step == 0 && !setup_.recipe.run.initial_checkpoint.empty()) load_initial();
+  if (state_.step == 0) engine_->begin_average();
   if (ranks_.begin(engine_->model(), state_))
     refuse_collapsed(state_.step > 0 ? checkpoints_.last().string() + " holds" : "this is");
   say_place();

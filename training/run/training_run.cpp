@@ -222,9 +222,13 @@ void TrainingRun::log_step(const Speed& speed) {
 void TrainingRun::become_dense() {
   const std::int64_t before = engine_->model().parameters().count();
   const DenseLayers layers(*engine_);
+  std::optional<DenseLayers> averaged;
+  if (engine_->averages()) averaged = engine_->with_average([&] { return DenseLayers(*engine_); });
   setup_.recipe = recipe_in_phase(setup_.recipe, state_.phase);
   setup_.form->follow(setup_.recipe);
   remake_engine();
+  if (averaged) averaged->write(*engine_);
+  engine_->exchange_average();
   layers.write(*engine_);
   log_line(fmt::format(
       "phase {}: the tensor trains of linear layers are dense matrices now: {} parameters instead "
@@ -257,8 +261,9 @@ bool TrainingRun::evaluation_due() const {
 std::optional<Evaluation> TrainingRun::evaluate(bool record) {
   TrainingTask& task = *setup_.task;
   progress_->announce("evaluating on held-out data");
-  std::optional<Evaluation> found =
-      task.evaluate(*engine_, phase_of(state_.phase), setup_.options.stop_requested, job_.host());
+  std::optional<Evaluation> found = engine_->with_average([&] {
+    return task.evaluate(*engine_, phase_of(state_.phase), setup_.options.stop_requested, job_.host());
+  });
   if (!found) job_.stop();
   if (!found || !record) return found;
   state_.evaluated_step = state_.step;

@@ -123,7 +123,9 @@ class TrainingRun {
   std::string rate_key() const;
 
   RunParts parts() { return {setup_, *engine_, state_, ranks_, plan_}; }
-  TrainingTask::PhaseOf phase_of(std::int64_t phase) const { return {setup_.recipe, phase}; }
+  TrainingTask::PhaseOf phase_of(std::int64_t phase) const {
+    return {setup_.recipe, phase, phase < plan_.phases() ? plan_.steps(phase) : 0};
+  }
 
   RunSetup setup_;  // before the engine: NCCL ends after the graphs that recorded its sums
   Job job_;

@@ -15,6 +15,7 @@ StepEngine::StepEngine(Trainable& model, const OptimizerOptions& optimizer, cons
   optimizer_ = make_optimizer(model_.parameters(), optimizer, processor.allocator);
   if (const std::vector<RankedLayer> layers = model_.ranked_layers(); !layers.empty())
     importance_.emplace(model_.parameters(), layers);
+  if (optimizer.average_decay > 0) average_.emplace(model_.parameters(), optimizer.average_decay);
 }
 
 StepEngine::StepEngine(Trainable& model, const Processor& processor)
@@ -140,7 +141,17 @@ std::vector<ParameterState> StepEngine::states() const {
   std::vector<ParameterState> states = optimizer_->states();
   if (importance_)
     for (ParameterState& state : importance_->states()) states.push_back(std::move(state));
+  if (average_)
+    for (ParameterState& state : average_->states()) states.push_back(std::move(state));
   return states;
+}
+
+void StepEngine::begin_average() {
+  if (average_) average_->begin();
+}
+
+void StepEngine::exchange_average() {
+  if (average_) average_->exchange();
 }
 
 void StepEngine::join(Communicator& communicator, std::int64_t bucket_bytes) {
@@ -184,6 +195,7 @@ void StepEngine::run_apply(const Context& context) const {
     const Optimizer::Moments moments = optimizer_->moments();
     ranks_->prune(context, moments.first, moments.second, inputs, results);
   }
+  if (average_) average_->follow(context, inputs, results);
   if (model_.float8() != nullptr) model_.float8()->next(context, results);
 }
 
@@ -212,6 +224,7 @@ void StepEngine::apply(std::int64_t update, double targets, const StepRates& lea
   host_inputs_.rank_target = rank_step.target;
   host_inputs_.rank_urgency = rank_step.urgency;
   optimizer_->prepare(host_inputs_, update);
+  if (average_) average_->prepare(host_inputs_, update);
   send_inputs();
   refresh_optimizer(update);
   fetched_ = false;

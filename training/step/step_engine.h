@@ -13,6 +13,7 @@
 #include "model/trainable.h"
 #include "optim/optimizer.h"
 #include "optim/rank_adaptation.h"
+#include "optim/weight_average.h"
 
 namespace comera {
 
@@ -39,8 +40,24 @@ class StepEngine {
   const Processor& processor() const { return processor_; }
   Allocator& allocator() const { return processor_.allocator; }
   const Optimizer& optimizer() const { return *optimizer_; }
-  // The state kept between steps besides parameters: the optimizer's, and the importance of gate entries.
+  // The state kept between steps besides parameters: the optimizer's, the importance of gate entries, and the
+  // average of the weights.
   std::vector<ParameterState> states() const;
+
+  // With OptimizerOptions::average_decay (optim/weight_average.h); otherwise begin and exchange do nothing.
+  bool averages() const { return average_.has_value(); }
+  // The parameters have been given, and no update has been made.
+  void begin_average();
+  // Between steps: puts the average in place of the parameters, or back.
+  void exchange_average();
+  // f() while the averages are in place of the parameters. If it throws, they stay.
+  template <class F>
+  auto with_average(const F& f) {
+    exchange_average();
+    auto result = f();
+    exchange_average();
+    return result;
+  }
 
   // From now on this is one of several processes, and sums gradients in buckets of `bucket_bytes`. Called
   // before set_micro_batches(). The communicator must outlive this.
@@ -101,6 +118,7 @@ class StepEngine {
   std::unique_ptr<Optimizer> optimizer_;      // null: evaluation only
   std::optional<GateImportance> importance_;  // for a trained model with tensor trains
   std::optional<RankAdaptation> ranks_;
+  std::optional<WeightAverage> average_;
   Stream stream_;
   Buffer inputs_, results_;
   StepInputs host_inputs_;  // the content of inputs_ and results_ on the device

@@ -32,7 +32,12 @@ class EncoderBatches final : public data::BatchStream {
 }  // namespace
 
 data::LoaderOptions EncoderTask::options_of(const PhaseOf& phase) const {
-  return loader_options(phase.recipe, phase.phase, *this, form_->model());
+  data::LoaderOptions options = loader_options(phase.recipe, phase.phase, *this, form_->model());
+  if (phase.steps > 0) {
+    options.final_mask_probability = phase.section().final_mask_probability;
+    options.steps = phase.steps;
+  }
+  return options;
 }
 
 std::unique_ptr<data::BatchStream> EncoderTask::batches(const PhaseOf& phase, const Communicator& processes,
@@ -72,8 +77,8 @@ data::LoaderOptions loader_options(const Recipe& recipe, std::int64_t phase, con
   options.masking = task.masking();
   // The capacity suffices for the targets of training, and of evaluation if there is one.
   const double evaluated = task.evaluates() ? options.masking.probability : 0;
+  const double share = std::max(section.largest_mask_probability(options.masking.probability), evaluated);
   options.masking.probability = section.mask_probability.value_or(options.masking.probability);
-  const double share = std::max(options.masking.probability, evaluated);
   // The number of targets varies more when whole words are masked.
   options.capacity = data::capacity_for(section.tokens_per_micro_batch, section.length, share,
                                         model.config().vocabulary, options.masking.words ? 4 : 1);

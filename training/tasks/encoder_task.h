@@ -58,8 +58,8 @@ class EncoderTask : public TrainingTask {
   std::unique_ptr<TrainedTeacher> teacher_;
 };
 
-// The micro-batches of a phase for a single process. The model determines the vocabulary and the right rows
-// of its embedding.
+// The micro-batches of a phase for a single process, with the share of masks of its first step. The model
+// determines the vocabulary and the right rows of its embedding.
 data::LoaderOptions loader_options(const Recipe& recipe, std::int64_t phase, const EncoderTask& task,
                                    const Model& model);
 

@@ -143,6 +143,7 @@ std::optional<Evaluation> MaskedLanguageTask::evaluate(StepEngine& engine, const
   if (train_ && !unigram_) unigram_.emplace(*train_);
   data::LoaderOptions options = training;
   options.masking = masking();
+  options.final_mask_probability.reset();
   options.seed = evaluation_seed;
   options.one_pass = true;
   options.permuted = most_micro_batches > 0;  // the first micro-batches are then a fair sample

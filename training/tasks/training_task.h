@@ -40,6 +40,7 @@ class TrainingTask {
   struct PhaseOf {
     const Recipe& recipe;
     std::int64_t phase = 0;
+    std::int64_t steps = 0;  // of the phase; 0: not known yet
 
     const PhaseSection& section() const { return recipe.phases[static_cast<std::size_t>(phase)]; }
   };

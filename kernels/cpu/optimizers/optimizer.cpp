@@ -138,4 +138,18 @@ void adamw(const AdamW& op, const KernelContext&) {
   });
 }
 
+void average_parameters(const AverageParameters& op, const KernelContext&) {
+  const auto weight =
+      static_cast<float>(static_cast<const StepInputs*>(op.step_inputs.raw())->average_weight);
+  if (static_cast<const StepResults*>(op.results.raw())->nonfinite != 0) return;
+  for_flat_pieces(op.parameters.elements(), [&](std::int64_t begin, std::int64_t count) {
+    const float* parameters = op.parameters.data<float>() + begin;
+    float* average = op.average.data<float>() + begin;
+    for_columns(0, count, [&](std::int64_t c, auto at) {
+      const vec p = at.load(parameters + c), a = at.load(average + c);
+      at.store(average + c, p != 0.F ? a + (p - a) * weight : splat(0));
+    });
+  });
+}
+
 COMERA_CPU_END

@@ -191,6 +191,32 @@ void adamw(const AdamW& op, const KernelContext& context) {
                 adamw_kernel, update);
 }
 
+struct Averaged {
+  const float* parameters;
+  float* average;
+  const StepInputs* inputs;
+  const StepResults* results;
+  template <int V>
+  __device__ void run(std::int64_t i) const {
+    if (results->nonfinite != 0) return;
+    const auto weight = static_cast<float>(inputs->average_weight);
+    const Values<V> p = load<V>(parameters + i);
+    Values<V> a = load<V>(average + i);
+#pragma unroll
+    for (int k = 0; k < V; ++k) a.at[k] = p.at[k] == 0 ? 0 : a.at[k] + weight * (p.at[k] - a.at[k]);
+    store(average + i, a);
+  }
+};
+
+void average_parameters(const AverageParameters& op, const KernelContext& context) {
+  const std::int64_t count = op.parameters.elements();
+  each(context.stream,
+       Averaged{op.parameters.data<float>(), op.average.data<float>(),
+                static_cast<const StepInputs*>(op.step_inputs.raw()),
+                static_cast<const StepResults*>(op.results.raw())},
+       count, count);
+}
+
 }  // namespace
 
 void register_optimizer(Backend& backend, bool /*tf32*/) {
@@ -198,6 +224,7 @@ void register_optimizer(Backend& backend, bool /*tf32*/) {
   backend.set<ClearTouchedRows>(DType::float32, clear_touched_rows);
   backend.set<GradientNorm>(DType::float32, gradient_norm, gradient_norm_scratch);
   backend.set<AdamW>(DType::float32, adamw);
+  backend.set<AverageParameters>(DType::float32, average_parameters);
 }
 
 }  // namespace comera::COMERA_CUDA

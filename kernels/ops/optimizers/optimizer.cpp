@@ -50,4 +50,14 @@ Work work_of(const AdamW& op) {
   return {0, once(op.segments) + 7 * bytes_of(op.elements, op.compute()) + (op.marks ? once(op.marks) : 0)};
 }
 
+void AverageParameters::check() const {
+  const char* name = "AverageParameters";
+  check_elements(name, "parameters", parameters, parameters.elements(), compute());
+  check_elements(name, "average", average, parameters.elements(), compute());
+  check_step_values(name, "step_inputs", step_inputs, sizeof(StepInputs));
+  check_step_values(name, "results", results, sizeof(StepResults));
+}
+
+Work work_of(const AverageParameters& op) { return {0, once(op.parameters) + twice(op.average)}; }
+
 }  // namespace comera

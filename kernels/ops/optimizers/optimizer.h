@@ -81,4 +81,17 @@ struct AdamW {
   void check() const;
 };
 
+// An exponential moving average of parameters after their update, a += w (p - a), w = StepInputs'
+// average_weight. A parameter that is exactly 0 was pruned or has never changed, and so has its average. Does
+// nothing if StepResults::nonfinite is set.
+struct AverageParameters {
+  Tensor parameters;  // flat
+  Tensor average;     // in and out, as parameters
+  Tensor step_inputs;
+  Tensor results;
+
+  DType compute() const { return parameters.dtype(); }
+  void check() const;
+};
+
 }  // namespace comera

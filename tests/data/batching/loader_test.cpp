@@ -136,10 +136,17 @@ TEST_F(LoaderTest, PrefetchingChangesNothing) {
   }
 }
 
-TEST_F(LoaderTest, ResumesExactlyAnywhere) {
-  LoaderOptions given = options();
+// From many masks to few, over 24 steps.
+static LoaderOptions falling(LoaderOptions given) {
+  given.masking.probability = 0.5;
+  given.final_mask_probability = 0.05;
+  given.steps = 24;
+  return given;
+}
+
+static void expect_to_resume_anywhere(const ShardSet& shards, LoaderOptions given) {
   given.micro_batches_per_step = 3;
-  Loader whole(*shards_, given);
+  Loader whole(shards, given);
   std::vector<Batch> batches;
   std::vector<LoaderPosition> positions;
   for (int i = 0; i < 120; ++i) {
@@ -148,19 +155,68 @@ TEST_F(LoaderTest, ResumesExactlyAnywhere) {
   }
   EXPECT_GE(whole.epoch(), 1);
   for (std::size_t at = 0; at < positions.size(); at += 7) {
-    Loader resumed(*shards_, given);
+    Loader resumed(shards, given);
     if (at % 2 == 0) resumed.next();
     resumed.seek(positions[at]);
     EXPECT_EQ(resumed.position(), positions[at]);
     for (std::size_t i = at; i < std::min(at + 10, batches.size()); ++i) {
-      expect_equal(resumed.next(), batches[i]);
+      LoaderTest::expect_equal(resumed.next(), batches[i]);
       EXPECT_TRUE(i + 1 == positions.size() || resumed.position() == positions[i + 1]);
     }
   }
   given.seed = 99;  // the position carries its own
-  Loader other(*shards_, given);
+  Loader other(shards, given);
   other.seek(positions[5]);
-  expect_equal(other.next(), batches[5]);
+  LoaderTest::expect_equal(other.next(), batches[5]);
+}
+
+TEST_F(LoaderTest, ResumesExactlyAnywhere) {
+  expect_to_resume_anywhere(*shards_, options());
+  expect_to_resume_anywhere(*shards_, falling(options()));
+}
+
+// Each sequence has the masks that a loader with the step's share alone gives it.
+TEST_F(LoaderTest, AShareOfMasksGoesFromStepToStep) {
+  LoaderOptions given = falling(options());
+  given.micro_batches_per_step = 2;
+  given.steps = 12;
+  given.capacity.masked = 256;
+  EXPECT_EQ(given.mask_probability(0), 0.5);
+  EXPECT_DOUBLE_EQ(given.mask_probability(11), 0.05);
+  EXPECT_DOUBLE_EQ(given.mask_probability(100), 0.05);
+  // By the first id of a sequence.
+  const auto targets_of = [](const Batch& batch) {
+    std::map<std::int32_t, std::vector<std::int32_t>> targets;
+    std::vector<std::int32_t> ids(batch.token_ids.begin(), batch.token_ids.begin() + batch.tokens);
+    for (std::int32_t i = 0; i < batch.masked; ++i) ids[batch.masked_positions[i]] = batch.masked_targets[i];
+    for (int s = 0; s < batch.sequences; ++s)
+      for (std::int32_t i = 0; i < batch.masked; ++i)
+        if (const auto at = batch.masked_positions[i];
+            at >= batch.sequence_offsets[s] && at < batch.sequence_offsets[s + 1])
+          targets[ids[batch.sequence_offsets[s] + 1]].push_back(batch.masked_targets[i]);
+    return targets;
+  };
+  Loader loader(*shards_, given);
+  std::int64_t before = 1 << 20;
+  for (int step = 0; step < 12; ++step) {
+    LoaderOptions constant = given;
+    constant.masking.probability = given.mask_probability(step);
+    constant.final_mask_probability.reset();
+    Loader all(*shards_, constant);
+    std::map<std::int32_t, std::vector<std::int32_t>> expected;
+    while (all.epoch() == 0) expected.merge(targets_of(all.next()));
+    std::int64_t masked = 0;
+    for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
+      const Batch& batch = loader.next();
+      masked += batch.masked;
+      for (const auto& [first, targets] : targets_of(batch)) EXPECT_EQ(targets, expected.at(first)) << step;
+    }
+    ASSERT_EQ(loader.epoch(), 0);
+    if (step % 4 == 3) {
+      EXPECT_LT(masked, before) << step;
+      before = masked;
+    }
+  }
 }
 
 static void expect_shared(const ShardSet& shards, LoaderOptions given) {
@@ -188,6 +244,7 @@ TEST_F(LoaderTest, RanksShareTheSameGlobalBatches) {
         given.capacity.masked = masked;
         given.capacity.unique_ids = unique;
         expect_shared(*shards_, given);
+        expect_shared(*shards_, falling(given));
       }
 }
 

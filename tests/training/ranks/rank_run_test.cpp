@@ -122,6 +122,34 @@ TEST_F(RankRun, ResumingContinuesToTheBit) {
   }
 }
 
+// Dead entries are as dead in the average, whether they are still in memory or not.
+TEST_F(RankRun, AnAverageIsPrunedAndContinuesToTheBit) {
+  const std::vector<std::string> settings =
+      adapting({"optim.average_decay=0.9", "run.checkpoint_interval=1", "run.keep_checkpoints=100"});
+  const TrainingOutcome whole = train("whole", settings);
+  int dead = 0, stop = 0;  // the first step after which something dead is in memory
+  for (int step = 31; step <= 90; ++step) {
+    const CheckpointReader reader(folder() / "whole" / "checkpoints" / fmt::format("step-{:08}.h5", step));
+    for (const CheckpointTensor& tensor : reader.tensors()) {
+      if (!tensor.path.starts_with("/model/") || tensor.path.find(".gate.") == tensor.path.npos) continue;
+      const auto average = reader.read_values<float>(tensor.path),
+                 gate = reader.read_values<float>("/optimizer/" + tensor.path.substr(7) + "/weights");
+      for (std::size_t i = 0; i < gate.size(); ++i) {
+        EXPECT_EQ(average[i] == 0, gate[i] == 0) << tensor.path << " after step " << step;
+        dead += gate[i] == 0 ? 1 : 0;
+      }
+    }
+    if (dead > 0 && stop == 0) stop = step;
+  }
+  ASSERT_GT(dead, 0);
+  for (const int at : {11, stop, 75}) {
+    const std::string run = fmt::format("stopped-{}", at);
+    train(run, settings, {.stop_after = at});
+    const TrainingOutcome rest = train(run, settings, {.mode = RunMode::resume});
+    expect_equal_checkpoints(whole.checkpoint, rest.checkpoint);
+  }
+}
+
 // As versions wrote it that ordered entries by their size alone.
 void strip_importance(const fs::path& checkpoint) {
   const fs::path stripped = checkpoint.string() + ".stripped";

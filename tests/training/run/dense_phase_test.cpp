@@ -113,6 +113,35 @@ TEST_F(DensePhase, IsResumedToTheBit) {
   }
 }
 
+// The average's matrices are those of its own cores: with rates of 0 it moves on by one weight's share of the
+// way to the last weights, instead of jumping there.
+TEST_F(DensePhase, AnAverageBecomesDenseToo) {
+  std::vector<std::string> overrides = every_step;
+  overrides.insert(overrides.end(), {"phase.1.learning_rate=0", "phase.1.length=16"});
+  train("without", overrides);
+  overrides.emplace_back("optim.average_decay=0.99");
+  const TrainingOutcome whole = train("whole", overrides);
+  const double share = 0.01 / (1 - std::pow(0.99, 8));
+  const std::map<int, double> averages = held_out_losses("whole");
+  const double last = held_out_losses("without").at(7);
+  EXPECT_GT(std::abs(last - averages.at(7)), 0.01);
+  EXPECT_NEAR(averages.at(8), averages.at(7), 1.5 * share * std::abs(last - averages.at(7)));
+  const std::string core = "embedding.tokens.core.0";
+  const CheckpointReader before(checkpoint("whole", 7)), after(checkpoint("whole", 8));
+  const std::vector<float> was = before.read_values<float>("/model/" + core),
+                           is = after.read_values<float>("/model/" + core),
+                           weights = before.read_values<float>("/optimizer/" + core + "/weights");
+  EXPECT_EQ(after.read_values<float>("/optimizer/" + core + "/weights"), weights);
+  for (std::size_t i = 0; i < is.size(); ++i)
+    EXPECT_NEAR(is[i], was[i] + share * (weights[i] - was[i]), 1e-6);
+  for (const int stop : {7, 9}) {
+    const std::string run = fmt::format("stopped-{}", stop);
+    train(run, overrides, {.stop_after = stop});
+    const TrainingOutcome resumed = train(run, overrides, {.mode = RunMode::resume});
+    expect_equal_checkpoints(whole.checkpoint, resumed.checkpoint);
+  }
+}
+
 TEST_F(DensePhase, IsReportedAndPlanned) {
   train("run");
   const ProgramResult inspected = run_program({"inspect", (folder() / "run").string(), "--ranks"});

@@ -40,6 +40,12 @@ TEST_F(Nonfinite, ASkippedStepLeavesGaloresSubspaces) {
   expect_a_skipped_step_to_change_nothing({"optim.name=galore", "optim.galore={rank=5, update_proj_gap=1}"});
 }
 
+// With a decay so small that the average is the last weights: an undone step counts as an update, a skipped
+// one does not, and the average's weights follow the count.
+TEST_F(Nonfinite, ASkippedStepLeavesTheAverage) {
+  expect_a_skipped_step_to_change_nothing({"optim.average_decay=1e-12"});
+}
+
 TEST_F(Nonfinite, AFullRowStopsWithACheckpointToGoOnFrom) { expect_a_full_row_to_stop_and_to_go_on(); }
 
 TEST_F(Nonfinite, InterruptedRowsGoOnToTheBit) { expect_rows_to_be_resumed(); }

@@ -47,6 +47,19 @@ TEST(PhasePlan, AWarmUpLongerThanItsPhaseIsRefused) {
                   "phase.1.warmup_steps = 13 is more than the 12 steps of phase.1.epochs = 1.5")));
 }
 
+TEST(PhasePlan, AWarmUpThatReachesIntoTheDecayIsRefused) {
+  Recipe recipe = two_phases();
+  recipe.phases[1].schedule = ScheduleKind::warmup_stable_decay;
+  recipe.phases[1].decay_share = 0.5;
+  recipe.phases[1].warmup_steps = 6;
+  EXPECT_EQ(PhasePlan(recipe, [](std::int64_t) { return 30; }).steps(1), 12);
+  recipe.phases[1].warmup_steps = 7;
+  EXPECT_THAT(
+      [&] { PhasePlan(recipe, [](std::int64_t) { return 30; }); },
+      testing::ThrowsMessage<UsageError>(testing::HasSubstr(
+          "phase.1.decay_share = 0.5 begins its decay before phase.1.warmup_steps = 7 end, in the 12")));
+}
+
 TEST(PhasePlan, APhaseOfEpochsKeepsTheStepsItWasBegunWith) {
   const Recipe recipe = two_phases();
   PhasePlan plan(recipe, [](std::int64_t) { return 60; });  // more data than then

@@ -61,6 +61,22 @@ TEST_F(TimedRun, EndsWithItsTimeInItsLastPhase) {
   EXPECT_LT(rate(lines.back()), 0.35 * highest);
 }
 
+// Of 2 seconds in the first phase's share of them: the rate stays, and falls at the end.
+TEST_F(TimedRun, AStableStageDecaysAtTheEndOfItsTime) {
+  train("run", {},
+        {hours(seconds), "run.log_interval=1", "phase.0.schedule=warmup_stable_decay",
+         "phase.0.decay_share=0.3"});
+  int highest = 0, lower = 0;
+  double last = 0;
+  for (const auto& line : steps_of("run")) {
+    if (line["phase"] != "short") continue;
+    last = line["learning_rate"]["gates"];
+    (last == 1e-3 ? highest : lower) += 1;
+  }
+  EXPECT_GT(highest, lower);
+  EXPECT_LT(last, 0.5e-3);
+}
+
 TEST_F(TimedRun, GoesOnWithTheTimeThatIsLeft) {
   const std::vector<std::string> settings = {hours(seconds)};
   const TrainingOutcome stopped = train("run", {.stop_after = 12}, settings);
