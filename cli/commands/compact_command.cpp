@@ -101,7 +101,9 @@ void compact_from_dense(const CompactOptions& options) {
   const std::filesystem::path source = checkpoint_subject(options.from_dense, "a checkpoint (.h5)");
   const CheckpointReader dense(source);
   const std::filesystem::path shapes = options.recipe.empty() ? "" : find_recipe(options.recipe);
-  const Recipe recipe = dense_compaction_recipe(dense, shapes, options.overrides);
+  std::vector<std::string> notes;
+  const Recipe recipe = dense_compaction_recipe(dense, shapes, options.overrides, &notes);
+  for (const std::string& note : notes) log_info("{}\n", note);
   const std::filesystem::path output = output_file(options, source);
   prepare_output(output);
   print_out("layer  shape\n    {:>14}{:>14}{:>9}{:>11}{:>11} {:>9}\n", "before", "after", "times", "allowed",

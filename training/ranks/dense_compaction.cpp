@@ -206,7 +206,7 @@ class Compaction {
 }  // namespace
 
 Recipe dense_compaction_recipe(const CheckpointReader& dense, const std::filesystem::path& shapes_from,
-                               const std::vector<std::string>& overrides) {
+                               const std::vector<std::string>& overrides, std::vector<std::string>* notes) {
   const std::string file = dense.path().string();
   if (checkpoint_recipe(dense).dlrm)
     throw UsageError(
@@ -227,9 +227,9 @@ Recipe dense_compaction_recipe(const CheckpointReader& dense, const std::filesys
   if (!shapes_from.empty()) {
     recipe.tensorized = load_recipe(shapes_from).tensorized;
     const std::int64_t own = recipe.model.vocabulary;
-    for (const std::string& note :
-         fit_shapes(recipe.tensorized, recipe.model, own > 0 ? own : dense.integer("/data", "vocabulary")))
-      log_info("{}\n", note);
+    const std::vector<std::string> fitted =
+        fit_shapes(recipe.tensorized, recipe.model, own > 0 ? own : dense.integer("/data", "vocabulary"));
+    if (notes != nullptr) *notes = fitted;
     recipe.tensorized.enabled = true;
     recipe.tensorized.ranks.clear();
     recipe = parse_stored_recipe(to_toml(recipe), file, overrides);
@@ -261,31 +261,38 @@ DenseCompaction compact_dense(const CheckpointReader& dense, const Recipe& recip
 DenseCompaction compact_dense_to_size(const CheckpointReader& dense, const Recipe& recipe,
                                       const DenseCompactionOptions& options, std::int64_t parameters,
                                       const std::filesystem::path& output) {
-  constexpr double largest = 0.999, close_enough = 0.98;  // of the error; of the size
+  constexpr double largest = 0.999;      // error
+  constexpr double close_enough = 0.98;  // of the size
   constexpr int most_tries = 12;
-  DenseCompactionOptions silent = options;
-  silent.begins = {};
-  silent.finished = {};
-  const auto size_at = [&](double error) {
-    silent.error = error;
-    return compact_dense(dense, recipe, silent, output).after;
+  DenseCompactionOptions chosen = options;
+  chosen.begins = {};
+  chosen.finished = {};
+  struct Tried {
+    double error, size;
   };
-  if (const std::int64_t least = size_at(largest); least > parameters) {
+  const auto attempt = [&](double error) {
+    chosen.error = error;
+    return compact_dense(dense, recipe, chosen, output);
+  };
+  const DenseCompaction least = attempt(largest);
+  if (least.after > parameters) {
     std::filesystem::remove(output);
     throw UsageError(
         fmt::format("{} has {} parameters with the smallest ranks, more than {}; raise --parameters",
-                    dense.path().string(), least, parameters));
+                    dense.path().string(), least.after, parameters));
   }
-  double too_large = 0, fits = largest;
-  for (int tries = 0; tries < most_tries; ++tries) {
-    const double middle = (too_large + fits) / 2;
-    const std::int64_t size = size_at(middle);
-    (size <= parameters ? fits : too_large) = middle;
-    if (size <= parameters && static_cast<double>(size) >= close_enough * static_cast<double>(parameters))
-      break;
+  const auto wanted = static_cast<double>(parameters);
+  Tried fits{largest, static_cast<double>(least.after)},
+      too_large{0, std::max(static_cast<double>(least.before), 1.5 * wanted)};
+  for (int tries = 0; tries < most_tries && fits.size < close_enough * wanted; ++tries) {
+    // The logarithm of the size is nearly a line in the error.
+    const double share = std::log(wanted / fits.size) / std::log(too_large.size / fits.size);
+    const double error = fits.error - (fits.error - too_large.error) * std::clamp(share, 0.1, 0.9);
+    const auto size = static_cast<double>(attempt(error).after);
+    (size <= wanted ? fits : too_large) = {error, size};
   }
-  DenseCompactionOptions chosen = options;
-  chosen.error = fits;
+  chosen = options;
+  chosen.error = fits.error;
   return compact_dense(dense, recipe, chosen, output);
 }
 

@@ -41,9 +41,11 @@ struct DenseCompaction {
 
 // The recipe for compacting a dense checkpoint: the checkpoint's recipe, tensorized, with [tensorized] taken
 // from another recipe file if one is given. Overrides may only affect [tensorized]. Throws Error if the
-// checkpoint's model has tensor trains, UsageError if its layers have no shapes or impossible ones.
+// checkpoint's model has tensor trains, UsageError if its layers have no shapes or impossible ones. notes:
+// gets a sentence for each shape that had to be fitted, if not null.
 Recipe dense_compaction_recipe(const CheckpointReader& dense, const std::filesystem::path& shapes_from,
-                               const std::vector<std::string>& overrides);
+                               const std::vector<std::string>& overrides,
+                               std::vector<std::string>* notes = nullptr);
 
 // Writes the dense model of a checkpoint as tensor trains with the recipe's modes and the ranks that the
 // allowed error needs (tensorized/decomposition/tt_svd.h). Everything else is copied unchanged, including the
@@ -52,7 +54,7 @@ DenseCompaction compact_dense(const CheckpointReader& dense, const Recipe& recip
                               const DenseCompactionOptions& options, const std::filesystem::path& output);
 
 // The same with the least error, one for all layers, at which the whole model has at most so many parameters,
-// instead of that of the options; it is found by halving an interval. UsageError if the smallest ranks have
+// instead of that of the options; it is found by interpolation. UsageError if the smallest ranks have
 // more.
 DenseCompaction compact_dense_to_size(const CheckpointReader& dense, const Recipe& recipe,
                                       const DenseCompactionOptions& options, std::int64_t parameters,

@@ -163,6 +163,28 @@ TEST_F(DenseCompactionTest, EveryBudgetIsKept) {
 
 // The error counts what the projection loses, too. With error 0 that is all: the directions behind the 12
 // most important ones.
+// The size decides about the error, which is no larger than it must be.
+TEST_F(DenseCompactionTest, ASizeIsKept) {
+  const CheckpointReader dense(trained_dense());
+  const Recipe shapes = dense_compaction_recipe(dense, {}, every_layer);
+  double last = 1;
+  for (const std::int64_t most : {9000, 13000, 18000}) {
+    const fs::path path = folder() / fmt::format("of-{}.h5", most);
+    const DenseCompaction done = compact_dense_to_size(dense, shapes, {}, most, path);
+    EXPECT_LE(done.after, most);
+    EXPECT_GE(done.after, 0.9 * static_cast<double>(most));
+    EXPECT_LT(done.error, last);
+    last = done.error;
+    const DenseCompaction same = compact_dense(dense, shapes, {.error = done.error}, folder() / "same.h5");
+    EXPECT_EQ(same.after, done.after);
+    EXPECT_TRUE(fs::exists(path));
+  }
+  const fs::path none = folder() / "none.h5";
+  EXPECT_THAT([&] { compact_dense_to_size(dense, shapes, {}, 100, none); },
+              testing::ThrowsMessage<UsageError>(HasSubstr("raise --parameters")));
+  EXPECT_FALSE(fs::exists(none));
+}
+
 TEST_F(DenseCompactionTest, AProjectionKeepsTheMostImportantDirectionsOfTheTable) {
   const CheckpointReader dense(trained_dense());
   const std::vector<float> values = dense.read_values<float>("/model/embedding.tokens.weight");
