@@ -47,6 +47,7 @@ void Teacher::prepare(const MicroBatchCapacity& capacity) {
   arena_.reset();
   arena_.emplace(processor_.allocator, measuring.peak());
   merge(*arena_);
+  prepared_for_ = capacity;
   processor_.allocator.synchronize(stream_);
 }
 
@@ -55,9 +56,10 @@ TeacherAnswers Teacher::answer(const Context& context, const PackedBatch& batch)
   const EncoderConfig& config = model_.config();
   const DType activations = model_.parameters().compute(), master = model_.parameters().dtype();
   const std::int64_t sequences = batch.capacity.sequences;
+  const bool prepared = arena_ && batch.capacity == prepared_for_;
   TeacherAnswers answers;
   if (learned_.of_encoder()) {
-    const EncoderStep step = step_of(context, batch, arena_ ? &for_encoder_ : nullptr);
+    const EncoderStep step = step_of(context, batch, prepared ? &for_encoder_ : nullptr);
     answers.vectors = arena.saved({sequences, config.hidden}, activations);
     if (learned_.hidden > 0) {
       answers.hidden = model_.encode(step);
@@ -67,7 +69,7 @@ TeacherAnswers Teacher::answer(const Context& context, const PackedBatch& batch)
     }
   }
   if (learned_.logits > 0) {
-    const EncoderStep step = step_of(context, batch, arena_ ? &for_logits_ : nullptr);
+    const EncoderStep step = step_of(context, batch, prepared ? &for_logits_ : nullptr);
     const bool of_tokens = reads_tokens(config.head);
     const Shape shape = of_tokens ? Shape{batch.capacity.masked, config.token_outputs()}
                                   : Shape{sequences, config.sequence_outputs()};

@@ -34,6 +34,7 @@ class Teacher {
   Stream stream_;
   Buffer inputs_, results_;
   std::optional<Arena> arena_;  // with what prepare() has computed
+  MicroBatchCapacity prepared_for_;
   MergedEncoder for_encoder_, for_logits_;
 };
 

@@ -6,7 +6,6 @@
 #include <map>
 
 #include "checkpoints/model_state.h"
-#include "kernels/core/console.h"
 #include "model/model.h"
 #include "recipes/encoder_config.h"
 #include "recipes/fit_shapes.h"
