@@ -16,8 +16,8 @@ class Teacher {
 
   // Computes what depends on its parameters alone, for micro-batches of this capacity.
   void prepare(const MicroBatchCapacity& capacity);
-  // In the context's arena, for the caller to release. Before prepare(), as in dry runs, it also computes
-  // that.
+  // In the context's arena, for the caller to release. For micro-batches of another capacity than that of
+  // prepare(), as in dry runs, it also computes what that does.
   TeacherAnswers answer(const Context& context, const PackedBatch& batch) const;
 
   const Model& model() const { return model_; }

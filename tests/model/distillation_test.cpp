@@ -71,8 +71,9 @@ EncoderConfig student_config(const Case& of, DType compute) {
   return config;
 }
 
+// Of tensor trains, too, where it is as wide as the student.
 EncoderConfig teacher_config(const Case& of, DType compute) {
-  EncoderConfig config = small_config(false, of.head);
+  EncoderConfig config = small_config(!of.wider, of.head);
   if (of.wider) config.hidden = 18;
   config.layers = 3;
   config.compute = compute;
@@ -208,13 +209,17 @@ TEST(Distillation, PreparedAnswersAreTheSame) {
   for (const Case& of : cases()) {
     SCOPED_TRACE(of.name);
     Lesson lesson(of);
-    lesson.teacher.prepare(lesson.batch.capacity);
-    const TeacherAnswers prepared = lesson.teacher.answer(lesson.harness.context(), lesson.batch);
-    for (const auto& [own, other] : {std::pair{lesson.answers.hidden, prepared.hidden},
-                                     {lesson.answers.vectors, prepared.vectors},
-                                     {lesson.answers.logits, prepared.logits}}) {
-      ASSERT_EQ(static_cast<bool>(own), static_cast<bool>(other));
-      if (own) EXPECT_EQ(read_tensor(own), read_tensor(other));
+    MicroBatchCapacity larger = lesson.batch.capacity;
+    larger.tokens += 8;
+    for (const MicroBatchCapacity& capacity : {lesson.batch.capacity, larger}) {
+      lesson.teacher.prepare(capacity);
+      const TeacherAnswers prepared = lesson.teacher.answer(lesson.harness.context(), lesson.batch);
+      for (const auto& [own, other] : {std::pair{lesson.answers.hidden, prepared.hidden},
+                                       {lesson.answers.vectors, prepared.vectors},
+                                       {lesson.answers.logits, prepared.logits}}) {
+        ASSERT_EQ(static_cast<bool>(own), static_cast<bool>(other));
+        if (own) EXPECT_EQ(read_tensor(own), read_tensor(other));
+      }
     }
   }
 }
