@@ -1,6 +1,7 @@
 // Fine-tuning on words with labels.
 #include <gmock/gmock.h>
 
+#include "tests/support/temporary_folder.h"
 #include "tests/training/finetune_fixture.h"
 #include "training/tasks/sequence_task.h"
 
