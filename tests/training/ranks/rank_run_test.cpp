@@ -144,7 +144,14 @@ TEST_F(RankRun, AnAverageIsPrunedAndContinuesToTheBit) {
   ASSERT_GT(dead, 0);
   for (const int at : {11, stop, 75}) {
     const std::string run = fmt::format("stopped-{}", at);
-    train(run, settings, {.stop_after = at});
+    const TrainingOutcome part = train(run, settings, {.stop_after = at});
+    if (at == stop) {
+      const ProgramResult compacted = run_program({"compact", part.checkpoint.string(), "--output",
+                                                   (folder() / "compacted" / "checkpoints").string()});
+      ASSERT_EQ(compacted.code, 0) << compacted.output;
+      const TrainingOutcome other = train("compacted", settings, {.mode = RunMode::resume});
+      EXPECT_NEAR(other.evaluation->loss, whole.evaluation->loss, 1e-3) << "to rounding";
+    }
     const TrainingOutcome rest = train(run, settings, {.mode = RunMode::resume});
     expect_equal_checkpoints(whole.checkpoint, rest.checkpoint);
   }

@@ -112,6 +112,7 @@ TEST_F(ClickRun, GoesOnToTheBitInEachOrderAndType) {
            {"stored", {"data.order=stored", "phase.0.steps=70"}},  // into a second epoch
            {"dense", {"tensorized.enabled=false"}},
            {"all_rows", {"tensorized.enabled=false", "dlrm.sparse_updates=false"}},
+           {"averaged", {"tensorized.enabled=false", "optim.average_decay=0.9"}},
            {"narrow", {"precision.compute=bf16"}},
            {"muon",
             {"optim.name=muon",

@@ -107,26 +107,28 @@ TEST_F(Finetune, RanksAdaptBetweenEvaluations) {
 }
 
 TEST_F(Finetune, ResumesToTheBitAndKeepsTheBest) {
-  const std::vector<std::string> settings =
-      task({"run.evaluation_epochs=0.5", "phase.0.steps=20", "phase.1.steps=9"});
-  const TrainingOutcome whole = finetune(recipe("whole", settings));
-  for (const std::int64_t stop : {3, 13, 22}) finetune(recipe("parts", settings), stop);
-  const TrainingOutcome parts = finetune(recipe("parts", settings));
-  EXPECT_EQ(parts.step, 29);
-  expect_equal_checkpoints(whole.checkpoint, parts.checkpoint);
-  EXPECT_EQ(whole.best_step, parts.best_step);
-  expect_equal_checkpoints(whole.best, parts.best);
-  const CheckpointReader best(whole.best);
-  EXPECT_EQ(best.integer("/trainer", "step"), whole.best_step);
-  // It is what an evaluation of the best says.
-  const LoadedModel loaded(folder() / "whole", {}, {}, "cpu");
-  EXPECT_EQ(loaded.trained.checkpoint, whole.best);
-  InferenceEngine engine(loaded.model, InferenceEngine::Output::predictions, loaded.processor);
-  const data::Task found = task_of(loaded.recipe.task);
-  const auto examples = data::Examples::read(found, found.validation, loaded.tokenizer, true, 32);
-  const auto scores =
-      score(engine, found, examples, "dev", data::capacity_for(96, 32, 0, 400), loaded.model.config());
-  EXPECT_EQ(scores->accuracy, whole.best_score);
+  for (const std::string decay : {"0.0", "0.8"}) {
+    const std::vector<std::string> settings = task(
+        {"run.evaluation_epochs=0.5", "phase.0.steps=20", "phase.1.steps=9", "optim.average_decay=" + decay});
+    const TrainingOutcome whole = finetune(recipe("whole-" + decay, settings));
+    for (const std::int64_t stop : {3, 13, 22}) finetune(recipe("parts-" + decay, settings), stop);
+    const TrainingOutcome parts = finetune(recipe("parts-" + decay, settings));
+    EXPECT_EQ(parts.step, 29);
+    expect_equal_checkpoints(whole.checkpoint, parts.checkpoint);
+    EXPECT_EQ(whole.best_step, parts.best_step);
+    expect_equal_checkpoints(whole.best, parts.best);
+    const CheckpointReader best(whole.best);
+    EXPECT_EQ(best.integer("/trainer", "step"), whole.best_step);
+    // It is what an evaluation of the best says.
+    const LoadedModel loaded(folder() / ("whole-" + decay), {}, {}, "cpu");
+    EXPECT_EQ(loaded.trained.checkpoint, whole.best);
+    InferenceEngine engine(loaded.model, InferenceEngine::Output::predictions, loaded.processor);
+    const data::Task found = task_of(loaded.recipe.task);
+    const auto examples = data::Examples::read(found, found.validation, loaded.tokenizer, true, 32);
+    const auto scores =
+        score(engine, found, examples, "dev", data::capacity_for(96, 32, 0, 400), loaded.model.config());
+    EXPECT_EQ(scores->accuracy, whole.best_score);
+  }
 }
 
 // A stop may come at any moment, also within an evaluation, which is then made when the run goes on: no line
