@@ -56,13 +56,16 @@ namespace {
 
 bool is_of_head(std::string_view parameter) { return parameter.starts_with("head."); }
 
+// What a student learns with its teacher alone: no other model has it.
+bool is_of_lesson(std::string_view parameter) { return parameter.starts_with("distillation."); }
+
 bool is_adapter(const ParameterStore& store, ParameterId id) {
   return LteLinear::is_adapter(store.info(id).name);
 }
 
-// The parameters that a checkpoint supplies for a store: all of them or, for a new run, all except head
-// parameters and adapters that the file does not have in the same shape. Error in one sentence for any other
-// difference.
+// The parameters that a checkpoint supplies for a store: all of them or, for a new run, all except those of a
+// head, of a lesson, and adapters that the file does not have in the same shape. Error in one sentence for
+// any other difference.
 std::vector<ParameterId> matching(const CheckpointReader& reader, const ParameterStore& store, bool new_run) {
   const std::string file = reader.path().string();
   const std::string_view other = new_run ? "holds another model" : "is a checkpoint of another model";
@@ -74,7 +77,8 @@ std::vector<ParameterId> matching(const CheckpointReader& reader, const Paramete
     const bool there = reader.has_tensor(path_of(info));
     const bool same = there && std::ranges::equal(reader.tensor(path_of(info)).shape, info.shape.sizes());
     // New adapters add nothing to the weights beside them.
-    if (new_run && !same && (is_of_head(info.name) || is_adapter(store, id))) continue;
+    if (new_run && !same && (is_of_head(info.name) || is_of_lesson(info.name) || is_adapter(store, id)))
+      continue;
     COMERA_CHECK(there, "{} {}: it has no {}; {}", file, other, info.name, advice);
     const CheckpointTensor& saved = reader.tensor(path_of(info));
     COMERA_CHECK(same, "{} {}: its {} is ({}), the recipe's is {}; {}", file, other, info.name,
@@ -88,8 +92,8 @@ std::vector<ParameterId> matching(const CheckpointReader& reader, const Paramete
     const std::string name = saved.path.substr(7);
     // A merged model's weights are used like those of any dense model.
     if (new_run && LteLinear::is_adapter(name)) continue;
-    COMERA_CHECK((new_run && is_of_head(name)) || store.find(name), "{} {}: the recipe's has no {}; {}", file,
-                 other, name, advice);
+    COMERA_CHECK((new_run && is_of_head(name)) || is_of_lesson(name) || store.find(name),
+                 "{} {}: the recipe's has no {}; {}", file, other, name, advice);
   }
   return found;
 }

@@ -82,6 +82,7 @@ std::optional<double> print_training_plan(const Recipe& recipe, const PlannedDat
   if (const std::string passes = passes_text(costs, recipe, micro_batches); !passes.empty())
     print_out("passes           {} over the training data{}\n", passes,
               data.tokenizer == nullptr ? ", about" : "");
+  if (recipe.distillation) print_out("not counted      the memory and the time of the teacher\n");
   const std::int64_t kept = recipe.run.keep_checkpoints;
   print_out("checkpoints      about {:.1f} MB each; the newest {} kept in {}\n", checkpoint * 1e-6,
             kept == 1 ? "is" : fmt::format("{} are", kept), recipe.run.output);

@@ -114,6 +114,8 @@ Imported import_model(const std::filesystem::path& folder, const std::filesystem
   writer.attributes(
       "/data", {{"vocabulary", std::int64_t{tokenizer.vocabulary()}}, {"tokenizer_hash", tokenizer.hash()}});
   writer.attributes("/import", {{"form", std::string(name_of(config.form))},
+                                {"folder", std::filesystem::absolute(folder).lexically_normal().string()},
+                                {"pooling", pooling_in(folder)},
                                 {"tokenizer", data::described(tokenizer.settings())}});
   save_tokenizer(writer, tokenizer);
   writer.commit();

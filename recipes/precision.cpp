@@ -50,6 +50,10 @@ std::vector<std::string> keys_without_effect(const Recipe& recipe) {
       sentences.push_back(fmt::format(
           "phase.{}.objective has no effect: with tensorized.enabled = false there are no ranks to adapt",
           phase));
+  if (const auto& distillation = recipe.distillation;
+      distillation && distillation->logits == 0 &&
+      distillation->temperature != DistillationSection().temperature)
+    sentences.emplace_back("distillation.temperature changes nothing: distillation.logits is 0");
   for (std::size_t phase = 0; phase < recipe.phases.size(); ++phase)
     if (const PhaseSection& section = recipe.phases[phase];
         section.decay_share != PhaseSection().decay_share &&

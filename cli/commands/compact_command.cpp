@@ -31,7 +31,6 @@ struct CompactOptions {
   std::string recipe;
   std::vector<std::string> overrides;
   DenseCompactionOptions compaction;
-  std::int64_t parameters = 0;  // 0: by the error
   bool overwrite = false;
 };
 
@@ -119,9 +118,9 @@ void compact_from_dense(const CompactOptions& options) {
     ticker.reset();
     print_row(layer, options.compaction.error);
   };
-  const DenseCompaction done =
-      options.parameters > 0 ? compact_dense_to_size(dense, recipe, compaction, options.parameters, output)
-                             : compact_dense(dense, recipe, compaction, output);
+  const DenseCompaction done = options.compaction.parameters > 0
+                                   ? compact_dense_to_size(dense, recipe, compaction, output)
+                                   : compact_dense(dense, recipe, compaction, output);
   print_totals(done, done.error);
   print_out(
       "saved {} without optimizer state, which belongs to the dense parameters; start a new run from it "
@@ -207,9 +206,10 @@ void add_compact_command(CLI::App& program) {
           ->capture_default_str()
           ->needs(from_dense);
   command
-      ->add_option("--parameters", options->parameters,
-                   "Choose the least --error, one for all layers, at which the model has at most so many "
-                   "parameters")
+      ->add_option(
+          "--parameters", options->compaction.parameters,
+          "Choose about the least --error, one for all layers, at which the model has at most so many "
+          "parameters")
       ->check(positive_number)
       ->excludes(error)
       ->needs(from_dense);

@@ -9,6 +9,7 @@
 #include "cli/training/finetune_task.h"
 #include "cli/training/student.h"
 #include "kernels/core/console.h"
+#include "storage/folder.h"
 #include "training/inference/trained_model.h"
 
 namespace comera::cli {
@@ -20,36 +21,55 @@ struct DistillOptions : FinetuneOptions {
   std::vector<std::int64_t> seeds;
 };
 
-std::string quoted(const std::filesystem::path& path) { return fmt::format("\"{}\"", path.string()); }
-
 // A student of vectors, unless the teacher has been tuned for another task.
 bool learns_vectors(const Recipe& teacher) {
   return teacher.model.head == HeadKind::mlm || teacher.model.head == HeadKind::contrastive;
 }
 
-// Weaker than --set.
-std::vector<std::string> settings_for(const Recipe& teacher, const std::filesystem::path& checkpoint) {
-  std::vector<std::string> settings = {"distillation.teacher=" + quoted(checkpoint), "model.dropout=0",
-                                       "model.attention_dropout=0"};
-  if (!learns_vectors(teacher)) settings.emplace_back("distillation.logits=1");
-  return settings;
+// What the recipe that is taken where none is named lacks for this teacher; weaker than --set.
+std::vector<std::string> usual_settings(const Recipe& teacher) {
+  if (learns_vectors(teacher)) return {};
+  return {"distillation.logits=1", "model.dropout=0", "model.attention_dropout=0"};
+}
+
+// Before anything is made.
+void check_options(const DistillOptions& options) {
+  const TrainingCommandOptions& training = options.training;
+  if (!options.table.given())
+    throw UsageError("there is nothing to learn from: give texts, a table or a text file, with --input FILE");
+  storage::refuse_missing(options.table.input, "file");
+  refuse_keys(training.recipe.overrides, {"distillation.teacher"}, "TEACHER names it; omit it");
+  if (!training.from.empty() && (options.student.parameters > 0 || !options.student.shapes.empty()))
+    throw UsageError("--parameters and --shapes make the student from the teacher; omit them, or --from");
 }
 
 // The options of the fine-tuning that this is: the student's weights, the recipe, and the teacher.
 FinetuneOptions with_student(const DistillOptions& options, Communicator& communicator) {
+  check_options(options);
   FinetuneOptions own = options;
   TrainingCommandOptions& training = own.training;
-  if (!options.table.given())
-    throw UsageError("there is nothing to learn from: give texts, a table or a text file, with --input FILE");
   const std::filesystem::path checkpoint = teacher_checkpoint(options.student, training.output, communicator);
   const TrainedModel found = find_trained_model(checkpoint);
   const Recipe teacher = parse_stored_recipe(found.recipe, checkpoint.string(), {});
   if (training.from.empty())
     training.from = student_like(checkpoint, options.student, training.output, communicator).string();
-  if (training.recipe.file.empty()) training.recipe.file = learns_vectors(teacher) ? "distill" : "table";
-  const std::vector<std::string> settings = settings_for(teacher, checkpoint);
+  std::vector<std::string> settings = {fmt::format("distillation.teacher=\"{}\"", checkpoint.string())};
+  if (training.recipe.file.empty()) {
+    training.recipe.file = learns_vectors(teacher) ? "distill" : "table";
+    for (const std::string& setting : usual_settings(teacher)) settings.push_back(setting);
+  }
   training.recipe.overrides.insert(training.recipe.overrides.begin(), settings.begin(), settings.end());
   return own;
+}
+
+// Without scores nothing says how good the vectors are.
+void note_evaluation(const Recipe& recipe) {
+  const TaskSection& task = recipe.task;
+  if (task.kind == data::TaskKind::contrastive && task.similarity.empty() && task.validation.empty() &&
+      task.held_out == 0)
+    log_info(
+        "note: nothing tells how good the vectors are; name a table of two texts and a score with --set "
+        "task.similarity=FILE\n");
 }
 
 void distill(const DistillOptions& options, Communicator& communicator, StopSignals& signals) {
@@ -60,6 +80,7 @@ void distill(const DistillOptions& options, Communicator& communicator, StopSign
     print_out("{}\n", task.description);
     flush_output();
   }
+  if (communicator.first()) note_evaluation(task.recipe);
   TrainingOptions training = training_options(own.training, communicator, signals);
   training.finetune = true;
   run_training(task.recipe, training, signals);
@@ -97,7 +118,9 @@ void add_distill_command(CLI::App& program) {
       "  comera distill all-MiniLM-L6-v2 --input sentences.tsv --output runs/student\n"
       "  comera distill runs/tuned --input train.tsv --validation dev.tsv \\\n"
       "    --parameters 2000000 --output runs/student\n"
-      "The student begins with the teacher's weights as tensor trains, unless --from names another model "
+      "The student begins with the teacher's weights as tensor trains, unless --from names another model. "
+      "TEACHER is "
+      "a folder or file on this machine "
       "(docs/guide/distillation.md).");
   command->callback([options] {
     run_in_job(

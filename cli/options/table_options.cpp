@@ -152,6 +152,13 @@ void add_table_options(CLI::App& command, TableOptions& options) {
       ->type_name("COLUMN,...");
 }
 
+namespace {
+
+// From a teacher, whatever the other columns say.
+bool learns_each_text(const Recipe& recipe) { return recipe.distillation && !recipe.distillation->targets; }
+
+}  // namespace
+
 TableTask with_table(Recipe recipe, const TableOptions& options, const std::vector<std::string>& overrides) {
   refuse_keys(overrides, {"task.train", "task.folder"}, "--input names the table; omit it");
   if (!options.validation.empty())
@@ -175,7 +182,8 @@ TableTask with_table(Recipe recipe, const TableOptions& options, const std::vect
     task.held_out = 0;
   } else if (task.validation.empty() && task.held_out == 0 && !sets_key(overrides, "task.held_out") &&
              !(task.kind == data::TaskKind::contrastive &&
-               task.text.size() < 2)) {  // a single text would find itself
+               (task.text.size() < 2 ||
+                learns_each_text(found.recipe)))) {  // a single text would find itself
     task.held_out = share_to_hold_out(found.rows);
   }
   return found;
@@ -221,8 +229,7 @@ std::string describe(const TableTask& table) {
   const bool contrastive = task.kind == data::TaskKind::contrastive;
   std::string text = fmt::format("table            {}, {} rows{}\n", table.file, grouped(table.rows),
                                  contrastive ? "" : " with a label");
-  text += texts_text(task, recipe.model.pairs == PairEncoding::separate,
-                     recipe.distillation && !recipe.distillation->targets);
+  text += texts_text(task, recipe.model.pairs == PairEncoding::separate, learns_each_text(recipe));
   if (!table.unused.empty())
     text += fmt::format("not used         {} (--text COLUMN,COLUMN for pairs of texts)\n",
                         fmt::join(table.unused, ", "));

@@ -29,8 +29,12 @@ class SeedRuns {
     const FinetuneTask first = task_of_seed(seeds.front());  // reports errors before the folder is made
     if (task_of(first.recipe.task).validation.empty() && first.recipe.task.similarity.empty())
       throw UsageError(
-          "--seeds compares scores, but there is nothing to evaluate on; give --validation FILE or "
-          "task.validation");
+          first.recipe.task.kind == data::TaskKind::contrastive
+              ? "--seeds compares scores, but there is nothing to evaluate on; name a table of two texts and "
+                "a score "
+                "with --set task.similarity=FILE"
+              : "--seeds compares scores, but there is nothing to evaluate on; give --validation FILE or "
+                "task.validation");
     if (!first.description.empty()) print_out("{}\n", first.description);
     flush_output();
     storage::create_directories_durably(folder_);

@@ -14,22 +14,28 @@
 #include "training/inference/trained_model.h"
 #include "training/logging/progress.h"
 #include "training/ranks/dense_compaction.h"
+#include "training/resume/checkpoint_recipe.h"
 #include "training/run/process_agreement.h"
 
 namespace comera::cli {
 
 namespace {
 
+constexpr const char* usual_shapes = "glue_small";
 constexpr std::int64_t usual_share = 8;  // of the teacher's parameters: one of so many
 
-// `make` writes a file that one process makes for all, unless it is there.
-template <class Make>
+// A file that one process makes for all. Where it is already, check(its reader) says whether it is the one
+// asked for.
+template <class Make, class Check>
 std::filesystem::path made_once(const std::filesystem::path& file, Communicator& communicator,
-                                const Make& make) {
+                                const Make& make, const Check& check) {
   on_first(communicator, [&] {
-    if (storage::exists(file)) return std::string();
-    storage::create_directories_durably(file.parent_path());
-    make();
+    if (storage::exists(file)) {
+      check(CheckpointReader(file));
+    } else {
+      storage::create_directories_durably(file.parent_path());
+      make();
+    }
     return std::string();
   });
   return file;
@@ -40,14 +46,23 @@ std::filesystem::path folder_of(const std::filesystem::path& run) {
   return storage::from_root(run).lexically_normal();
 }
 
+[[noreturn]] void refuse(const std::filesystem::path& file, const std::string& what) {
+  throw UsageError(fmt::format("{}: {}; choose another --output, or remove the file", file.string(), what));
+}
+
+std::string text_or_nothing(const CheckpointReader& reader, const char* group, const char* name) {
+  return reader.attributes(group).contains(name) ? reader.text(group, name) : std::string();
+}
+
+// Without the states of an optimizer.
 std::int64_t parameters_of(const CheckpointReader& reader) {
   std::int64_t count = 0;
-  for (const CheckpointTensor& tensor : reader.tensors())
-    if (tensor.path.starts_with("/model/")) {
-      std::int64_t elements = 1;
-      for (const std::int64_t size : tensor.shape) elements *= size;
-      count += elements;
-    }
+  for (const CheckpointTensor& tensor : reader.tensors()) {
+    if (!tensor.path.starts_with("/model/")) continue;
+    std::int64_t elements = 1;
+    for (const std::int64_t size : tensor.shape) elements *= size;
+    count += elements;
+  }
   return count;
 }
 
@@ -57,9 +72,10 @@ void add_student_options(CLI::App& command, StudentOptions& options) {
   command
       .add_option(
           "--shapes", options.shapes,
-          "Take the modes of the student's tensor trains from this recipe; they are fitted to the teacher's "
-          "widths")
-      ->capture_default_str()
+          fmt::format(
+              "Take the modes of the student's tensor trains from this recipe; they are fitted to the "
+              "teacher's widths (default: {})",
+              usual_shapes))
       ->type_name("RECIPE");
   command
       .add_option("--parameters", options.parameters,
@@ -69,36 +85,61 @@ void add_student_options(CLI::App& command, StudentOptions& options) {
 
 std::filesystem::path teacher_checkpoint(const StudentOptions& options, const std::filesystem::path& run,
                                          Communicator& communicator) {
-  const std::filesystem::path given = options.teacher;
+  const std::filesystem::path given = storage::from_root(options.teacher).lexically_normal();
+  if (!storage::exists(given))
+    throw UsageError(fmt::format(
+        "{}: there is no such teacher; give a checkpoint, a run's folder, or the folder of a model of "
+        "transformers that has been downloaded",
+        options.teacher));
   if (!storage::exists(given / "config.json"))
     return storage::from_root(find_trained_model(given).checkpoint).lexically_normal();
   const std::filesystem::path file = folder_of(run) / "teacher.h5";
-  return made_once(file, communicator, [&] {
-    const exchange::Imported imported = exchange::import_model(given, {}, file);
-    for (const std::string& note : imported.notes) log_info("{}\n", note);
-    print_out("teacher          {}, {} layers of {}, imported to {}\n", exchange::name_of(imported.form),
-              imported.config.layers, imported.config.hidden, file.string());
-    flush_output();
-  });
+  return made_once(
+      file, communicator,
+      [&] {
+        const exchange::Imported imported = exchange::import_model(given, {}, file);
+        print_out("teacher          {}, {} layers of {}, imported to {}\n", exchange::name_of(imported.form),
+                  imported.config.layers, imported.config.hidden, file.string());
+        flush_output();
+      },
+      [&](const CheckpointReader& reader) {
+        if (const std::string from = text_or_nothing(reader, "/import", "folder"); from != given.string())
+          refuse(file, fmt::format("was imported from {}, not from {}", from, given.string()));
+      });
 }
 
 std::filesystem::path student_like(const std::filesystem::path& teacher, const StudentOptions& options,
                                    const std::filesystem::path& run, Communicator& communicator) {
   const std::filesystem::path file = folder_of(run) / "student.h5";
-  return made_once(file, communicator, [&] {
-    const CheckpointReader dense(teacher);
-    const Recipe recipe = dense_compaction_recipe(dense, find_recipe(options.shapes), {});
-    const std::int64_t most =
-        options.parameters > 0 ? options.parameters : parameters_of(dense) / usual_share;
-    const Ticker ticker("TT-SVD of the teacher");
-    const DenseCompaction done = compact_dense_to_size(dense, recipe, {}, most, file);
-    print_out(
-        "student          {} parameters of the teacher's {}, {:.1f} times fewer, by TT-SVD with an error of "
-        "{:.3f} in every layer\n",
-        grouped(done.after), grouped(done.before),
-        static_cast<double>(done.before) / static_cast<double>(done.after), done.error);
-    flush_output();
-  });
+  const CheckpointReader dense(teacher);
+  if (checkpoint_recipe(dense).tensorized.enabled)
+    throw UsageError(fmt::format(
+        "{}: is a model of tensor trains, of which no smaller student is made; name the student's first "
+        "weights with --from MODEL",
+        teacher.string()));
+  const std::int64_t most = options.parameters > 0 ? options.parameters : parameters_of(dense) / usual_share;
+  return made_once(
+      file, communicator,
+      [&] {
+        const Recipe recipe = dense_compaction_recipe(
+            dense, find_recipe(options.shapes.empty() ? usual_shapes : options.shapes), {});
+        const Ticker ticker("TT-SVD of the teacher");
+        const DenseCompaction done = compact_dense_to_size(dense, recipe, {.parameters = most}, file);
+        print_out(
+            "student          {} parameters, {:.1f} times fewer than the teacher's {}, by TT-SVD, which "
+            "loses "
+            "{:.0f} % of every matrix (Frobenius norm)\n",
+            grouped(done.after), static_cast<double>(done.before) / static_cast<double>(done.after),
+            grouped(done.before), 100 * done.error);
+        flush_output();
+      },
+      [&](const CheckpointReader& reader) {
+        if (text_or_nothing(reader, "/compaction", "fingerprint") != dense.fingerprint())
+          refuse(file, "is a student of another teacher");
+        if (reader.integer("/compaction", "parameters") != most)
+          refuse(file, fmt::format("was made for {} parameters, not for {}",
+                                   grouped(reader.integer("/compaction", "parameters")), grouped(most)));
+      });
 }
 
 }  // namespace comera::cli

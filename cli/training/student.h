@@ -13,19 +13,20 @@ namespace comera::cli {
 
 // A teacher, and a student that begins with its weights as tensor trains.
 struct StudentOptions {
-  std::string teacher;                // checkpoint, run's folder, or folder of transformers
-  std::string shapes = "glue_small";  // recipe whose tensor-train modes are fitted to the teacher's widths
-  std::int64_t parameters = 0;        // 0: an eighth of the teacher's
+  std::string teacher;  // checkpoint, run's folder, or folder of transformers
+  std::string shapes;   // recipe whose tensor-train modes are fitted to the teacher's; empty: glue_small
+  std::int64_t parameters = 0;  // 0: an eighth of the teacher's
 };
 
 // --shapes and --parameters.
 void add_student_options(CLI::App& command, StudentOptions& options);
 
-// The teacher's checkpoint: a folder of transformers is first imported, to teacher.h5 in the run's folder,
-// unless that is there already.
+// The teacher's checkpoint: a folder of transformers is first imported, to teacher.h5 in the run's folder.
+// UsageError if that file was imported from another folder.
 std::filesystem::path teacher_checkpoint(const StudentOptions& options, const std::filesystem::path& run,
                                          Communicator& communicator);
-// The student's first checkpoint, student.h5 in the run's folder, made unless it is there already.
+// The student's first checkpoint, student.h5 in the run's folder. UsageError if that file is of another
+// teacher or size.
 std::filesystem::path student_like(const std::filesystem::path& teacher, const StudentOptions& options,
                                    const std::filesystem::path& run, Communicator& communicator);
 

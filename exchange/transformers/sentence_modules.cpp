@@ -77,6 +77,23 @@ void require_encoder_in(const std::filesystem::path& folder) {
                folder.string(), (folder / path).string());
 }
 
+std::string pooling_in(const std::filesystem::path& folder) {
+  const auto json = read_json(folder / "modules.json");
+  if (!json || !json->is_array()) return {};
+  std::string pooling;
+  for (const nlohmann::json& entry : *json) {
+    if (!entry.is_object()) continue;
+    const ConfigMembers module(entry, (folder / "modules.json").string());
+    const auto type = module.get<std::string>("type", "");
+    if (type.ends_with("Dense")) return "a dense layer behind the pooling";
+    if (!type.ends_with("Pooling")) continue;
+    const std::vector<std::string> modes =
+        pooling_modes(folder / module.get<std::string>("path", "") / "config.json");
+    pooling = modes == std::vector<std::string>{"cls"} ? "first" : fmt::format("{}", fmt::join(modes, ", "));
+  }
+  return pooling;
+}
+
 std::vector<std::string> sentence_notes(const std::filesystem::path& folder,
                                         const data::Tokenizer& tokenizer) {
   require_text_as_it_is(folder, tokenizer);

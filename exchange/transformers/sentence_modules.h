@@ -12,6 +12,10 @@ namespace comera::exchange {
 // Throws Error, with the folder to give instead, if the encoder is in a subfolder (0_Transformer).
 void require_encoder_in(const std::filesystem::path& folder);
 
+// How sentence-transformers pools the encoder of a folder: "mean", "first", or another word for what only it
+// has; empty for a folder without its modules.
+std::string pooling_in(const std::filesystem::path& folder);
+
 // Differences between what sentence-transformers does around a folder's encoder (modules.json) and `embed`:
 // one sentence each. Error in one sentence if it changes the text before the tokenizer sees it.
 std::vector<std::string> sentence_notes(const std::filesystem::path& folder,

@@ -66,7 +66,8 @@ struct TeacherLosses::Pass {
 
 Tensor TeacherLosses::targets(const PackedBatch& batch) const {
   if (head_ == HeadKind::contrastive && !distillation_.targets) return batch.sequence_count();
-  return reads_tokens(head_) ? batch.masked_count() : batch.example_count();
+  if (reads_tokens(head_)) return batch.masked_count();
+  return head_ == HeadKind::multi_label ? batch.score_count() : batch.example_count();
 }
 
 void TeacherLosses::run(const EncoderStep& step, const Tensor& hidden, bool gradient,

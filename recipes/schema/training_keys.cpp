@@ -443,11 +443,10 @@ const std::vector<Key<Recipe>>& keys_of() {
       section("optim", &S::optim, "The optimizer. Learning rates belong to the phases."),
       section("data", &S::data, "Shards, tokenizer and masking."),
       of_encoders(section("task", &S::task, "The task of `comera finetune`. Pretraining ignores it.")),
-      of_encoders(optional_section(
-          "distillation", &S::distillation,
-          "What a student learns from a teacher's answers to the same micro-batches "
-          "(docs/guide/distillation.md). "
-          "Without weights, what fits its head: `vectors` and `similarities`, or `logits`.")),
+      of_encoders(optional_section("distillation", &S::distillation,
+                                   "What a student learns from a teacher's answers to the same micro-batches "
+                                   "(docs/guide/distillation.md). "
+                                   "One weight must be above 0.")),
       section("precision", &S::precision, "Number formats."),
       section("distributed", &S::distributed, "Jobs of several processes, started by mpirun or srun."),
       section("run", &S::run, "The run's folder, and when files are written."),

@@ -58,6 +58,10 @@ const std::vector<Case>& cases() {
        {.hidden = 1, .logits = 1, .temperature = 1, .targets = true, .width = width}},
       {"scores", HeadKind::regression, {.logits = 0.7, .targets = false}},
       {"scores and targets", HeadKind::regression, {.logits = 0.7, .targets = true}},
+      {"hidden states beside several labels",
+       HeadKind::multi_label,
+       {.hidden = 1, .targets = true, .width = width}},
+      {"vectors beside pairs", vectors, {.vectors = 1, .similarities = 1, .targets = true, .width = width}},
       {"classes of tokens", HeadKind::token_classification, {.logits = 1, .temperature = 2, .targets = true}},
   };
   return all;
@@ -80,6 +84,22 @@ EncoderConfig teacher_config(const Case& of, DType compute) {
   return config;
 }
 
+// Two pairs of texts for a head that learns them; of several labels one or none.
+PackedBatch batch_for(const Model& student) {
+  const EncoderConfig& config = student.config();
+  const bool pairs = config.head == HeadKind::contrastive && config.distillation.targets;
+  PackedBatch batch = random_batch({7, 3, 1, 10}, config.vocabulary, student.token_embedding().right_rows(),
+                                   1, 3, 0, config.scores_per_example(4));
+  auto* counts = batch.counts.data<std::int32_t>();
+  if (pairs) {
+    std::fill_n(batch.scores.data<float>(), batch.scores.elements(), 0.F);
+    for (std::int32_t e = 0; e < 2; ++e) batch.labels.data<std::int32_t>()[e] = e;
+    counts[4] = 2;
+  }
+  counts[5] = counts[4] * static_cast<std::int32_t>(config.scores_per_example(4));
+  return batch;
+}
+
 // A student with its teacher, and a batch that both read. The plain backend in double, or the CPU's in
 // float32.
 struct Lesson {
@@ -90,7 +110,7 @@ struct Lesson {
         student(student_config(of, compute), host_allocator(), true),
         taught(teacher_config(of, compute), host_allocator(), false),
         teacher(taught, of.pooling, of.learned, {backend, host_allocator()}),
-        batch(random_batch({7, 3, 1, 10}, 29, student.token_embedding().right_rows())) {
+        batch(batch_for(student)) {
     student.parameters().initialize(11);
     taught.parameters().initialize(12);
     harness.inputs().dropout = {.seed = 5, .step = 3, .micro_batch = 1};
@@ -162,9 +182,10 @@ TEST(Distillation, TargetsAreThoseOfTheHead) {
     Lesson lesson(of);
     lesson.loss();
     const auto* counts = lesson.batch.counts.data<std::int32_t>();
-    const std::int32_t expected = of.head == HeadKind::contrastive ? counts[1]
-                                  : reads_tokens(of.head)          ? counts[2]
-                                                                   : counts[4];
+    const std::int32_t expected = of.head == HeadKind::multi_label                         ? counts[5]
+                                  : reads_tokens(of.head)                                  ? counts[2]
+                                  : of.learned.targets || of.head != HeadKind::contrastive ? counts[4]
+                                                                                           : counts[1];
     EXPECT_EQ(lesson.harness.results().target_count, expected);
   }
 }

@@ -11,8 +11,6 @@ namespace comera {
 
 namespace {
 
-constexpr double usual_weight = 1;
-
 [[noreturn]] void refuse(const std::string& teacher, const std::string& why) {
   throw UsageError(fmt::format("distillation.teacher = \"{}\" {}", teacher, why));
 }
@@ -25,14 +23,30 @@ bool has_distributions(HeadKind head) {
 void require_learnable(const Recipe& recipe) {
   const DistillationSection& section = *recipe.distillation;
   const HeadKind head = recipe.model.head;
+  if (section.teacher.empty())
+    throw UsageError(
+        "distillation.teacher is missing; name the model to learn from: --set distillation.teacher=MODEL");
+  if (!section.any())
+    throw UsageError(fmt::format(
+        "[distillation] has no weight above 0; give {}",
+        has_distributions(head) ? "distillation.logits, or hidden together with distillation.targets=true"
+                                : "distillation.vectors, similarities or hidden"));
   if (section.logits > 0 && !has_distributions(head))
     throw UsageError(
         fmt::format("distillation.logits is not for model.head = \"{}\"; remove it, and learn from vectors, "
                     "similarities or hidden",
                     name_of(head)));
-  if (head == HeadKind::contrastive && section.targets && recipe.task.text.size() < 2 &&
-      section.similarities + section.vectors + section.hidden == 0)
-    throw UsageError("[distillation] has no weight; give distillation.vectors or similarities");
+  if (head != HeadKind::contrastive && section.logits == 0 && !section.targets)
+    throw UsageError(fmt::format(
+        "the head, of the kind \"{}\", would learn nothing and stay random; set distillation.targets "
+        "to true{}",
+        name_of(head), has_distributions(head) ? ", or distillation.logits above 0" : ""));
+  // Their losses are divided by other numbers than those of targets.
+  if (recipe.task.class_weights.any())
+    throw UsageError(
+        "task.class_weights weigh the targets of classes, and [distillation] does not; remove one of them");
+  if (recipe.task.symmetric)
+    throw UsageError("task.symmetric counts each pair twice, and [distillation] does not; set it to false");
 }
 
 std::int64_t longest_of(const Recipe& recipe) {
@@ -41,8 +55,20 @@ std::int64_t longest_of(const Recipe& recipe) {
   return length;
 }
 
-Pooling pooling_of(const Recipe& teacher) {
-  return teacher.model.head == HeadKind::contrastive ? teacher.model.pooling : Pooling::mean;
+// Of a model of sentence-transformers, as it was imported; of a head on the sequence's vector, as that reads
+// it.
+Pooling pooling_of(const LoadedModel& teacher, const DistillationConfig& learned) {
+  const ModelSection& model = teacher.recipe.model;
+  if (model.head == HeadKind::contrastive || reads_sequences(model.head)) return model.pooling;
+  const Attributes imported = teacher.trained.reader->attributes("/import");
+  const std::string pooling =
+      imported.contains("pooling") ? teacher.trained.reader->text("/import", "pooling") : "";
+  const bool needs = learned.vectors > 0 || learned.similarities > 0;
+  if (needs && !pooling.empty() && pooling != "mean" && pooling != "first")
+    refuse(teacher.trained.checkpoint.string(),
+           fmt::format("makes its vectors by {}, which is not available here; learn from distillation.hidden",
+                       pooling));
+  return pooling == "first" ? Pooling::first : Pooling::mean;
 }
 
 std::vector<std::string> settings_for(DType activations) {
@@ -60,6 +86,8 @@ void require_same_answers(const Recipe& student, const EncoderConfig& own, const
            fmt::format("has a head of the kind \"{}\", and the student \"{}\": their logits have nothing in "
                        "common; fine-tune the teacher on the task first, or learn from distillation.hidden",
                        name_of(theirs.head), name_of(own.head)));
+  if (reads_sequences(own.head) && own.pairs != theirs.pairs)
+    refuse(path, "reads pairs of texts in another way than the student; set model.pairs to the teacher's");
   const bool tokens = reads_tokens(own.head);
   const std::int64_t mine = tokens ? own.token_outputs() : own.sequence_outputs(),
                      its = tokens ? theirs.token_outputs() : theirs.sequence_outputs();
@@ -77,11 +105,11 @@ void require_fit(const Recipe& student, const data::Tokenizer& tokenizer, const 
   const std::string& path = student.distillation->teacher;
   const EncoderConfig& theirs = teacher.model.config();
   if (teacher.tokenizer.hash() != tokenizer.hash())
-    refuse(
-        path,
-        "has another tokenizer than the student, and both read the same tokens; begin the student with the "
-        "teacher's: data.tokenizer = the teacher's checkpoint or tokenizer.model");
-  if (own.types > theirs.types)
+    refuse(path,
+           "has another tokenizer than the student, and both read the same tokens; begin with another model, "
+           "or with "
+           "random weights (--scratch)");
+  if (own.types > theirs.types || (own.distillation.logits > 0 && own.types != theirs.types))
     refuse(path, fmt::format("knows {} segment types, and the student has {}; set model.types to {}",
                              theirs.types, own.types, theirs.types));
   const std::int64_t length = longest_of(student);
@@ -102,17 +130,6 @@ Recipe resolve_distillation(const Recipe& recipe) {
   if (!recipe.distillation) return recipe;
   Recipe resolved = recipe;
   DistillationSection& section = *resolved.distillation;
-  if (section.teacher.empty())
-    throw UsageError(
-        "distillation.teacher is missing; name the model to learn from: --set distillation.teacher=MODEL");
-  if (!section.any()) {
-    if (has_distributions(recipe.model.head))
-      section.logits = usual_weight;
-    else if (recipe.model.head == HeadKind::contrastive)
-      section.vectors = section.similarities = usual_weight;
-    else
-      section.hidden = usual_weight;
-  }
   require_learnable(resolved);
   if (section.width == 0 && (section.vectors > 0 || section.hidden > 0)) {
     const TrainedModel found = find_trained_model(section.teacher);
@@ -126,7 +143,7 @@ TrainedTeacher::TrainedTeacher(const Recipe& student, const data::Tokenizer& tok
                                const EncoderConfig& config, const Processor& processor)
     : loaded_(student.distillation->teacher, {}, settings_for(config.compute), student.run.device,
               longest_of(student), &processor),
-      teacher_(loaded_.model, pooling_of(loaded_.recipe), config.distillation, processor) {
+      teacher_(loaded_.model, pooling_of(loaded_, config.distillation), config.distillation, processor) {
   require_fit(student, tokenizer, config, loaded_);
 }
 

@@ -51,7 +51,10 @@ class Compaction {
     if (table) compact_table(*table);
     for (const EncoderConfig::LinearLayer& layer : linears)
       if (layer.shape) compact_linear(layer.name, *layer.shape);
-    write(dense, output);
+    const Model model(encoder_config(result_.recipe, vocabulary_), host_allocator(), false);
+    result_.after = model.parameters().count();
+    result_.error = options_.error;
+    if (!output.empty()) write(dense, model.parameters(), output);
     return std::move(result_);
   }
 
@@ -158,9 +161,8 @@ class Compaction {
     if (options_.finished) options_.finished(layer);
   }
 
-  void write(const CheckpointReader& dense, const std::filesystem::path& output) {
-    const Model model(encoder_config(result_.recipe, vocabulary_), host_allocator(), false);
-    const ParameterStore& store = model.parameters();
+  void write(const CheckpointReader& dense, const ParameterStore& store,
+             const std::filesystem::path& output) {
     for (ParameterId id = 0; id < store.size(); ++id) {
       const ParameterInfo& info = store.info(id);
       if (info.role == ParameterRole::gate)
@@ -175,7 +177,6 @@ class Compaction {
     for (const auto& [name, train] : trains_)
       for (std::size_t k = 0; k < train.cores.size(); ++k)
         write_tensor(store.value(*store.find(fmt::format("{}.core.{}", name, k))), train.cores[k]);
-    result_.after = store.count();
     CheckpointWriter writer(output);
     save_parameters(writer, store);
     for (const char* group : {"/trainer", "/data", "/rng", "/environment"})
@@ -186,7 +187,9 @@ class Compaction {
     writer.attributes("/compaction", {{"method", std::string("tt-svd")},
                                       {"error", options_.error},
                                       {"max_rank", options_.max_rank},
-                                      {"source", dense.path().filename().string()}});
+                                      {"source", dense.path().filename().string()},
+                                      {"fingerprint", dense.fingerprint()},
+                                      {"parameters", options_.parameters}});
     writer.commit();
   }
 
@@ -252,47 +255,42 @@ DenseCompaction compact_dense(const CheckpointReader& dense, const Recipe& recip
   if (options.max_rank < 0)
     throw UsageError(fmt::format("the largest rank must be at least 1, not {}", options.max_rank));
   dense.verify();  // the whole file: damage anywhere makes it untrustworthy
-  DenseCompaction done = Compaction(dense, recipe, options).run(dense, output);
-  done.error = options.error;
-  return done;
+  return Compaction(dense, recipe, options).run(dense, output);
 }
 
 DenseCompaction compact_dense_to_size(const CheckpointReader& dense, const Recipe& recipe,
-                                      const DenseCompactionOptions& options, std::int64_t parameters,
-                                      const std::filesystem::path& output) {
+                                      DenseCompactionOptions options, const std::filesystem::path& output) {
   constexpr double largest = 0.999;      // error
   constexpr double close_enough = 0.98;  // of the size
   constexpr int most_tries = 12;
-  DenseCompactionOptions chosen = options;
-  chosen.begins = {};
-  chosen.finished = {};
+  const auto wanted = static_cast<double>(options.parameters);
   struct Tried {
     double error, size;
   };
+  DenseCompactionOptions trial = options;
+  trial.begins = {};
+  trial.finished = {};
+  std::int64_t before = 0;
   const auto attempt = [&](double error) {
-    chosen.error = error;
-    return compact_dense(dense, recipe, chosen, output);
+    trial.error = error;
+    const DenseCompaction done = compact_dense(dense, recipe, trial, {});
+    before = done.before;
+    return Tried{error, static_cast<double>(done.after)};
   };
-  const DenseCompaction least = attempt(largest);
-  if (least.after > parameters) {
-    std::filesystem::remove(output);
+  Tried fits = attempt(largest);
+  if (fits.size > wanted)
     throw UsageError(
         fmt::format("{} has {} parameters with the smallest ranks, more than {}; raise --parameters",
-                    dense.path().string(), least.after, parameters));
-  }
-  const auto wanted = static_cast<double>(parameters);
-  Tried fits{largest, static_cast<double>(least.after)},
-      too_large{0, std::max(static_cast<double>(least.before), 1.5 * wanted)};
+                    dense.path().string(), fits.size, options.parameters));
+  Tried too_large{0, std::max(static_cast<double>(before), 1.5 * wanted)};
   for (int tries = 0; tries < most_tries && fits.size < close_enough * wanted; ++tries) {
     // The logarithm of the size is nearly a line in the error.
     const double share = std::log(wanted / fits.size) / std::log(too_large.size / fits.size);
-    const double error = fits.error - (fits.error - too_large.error) * std::clamp(share, 0.1, 0.9);
-    const auto size = static_cast<double>(attempt(error).after);
-    (size <= wanted ? fits : too_large) = {error, size};
+    const Tried next = attempt(fits.error - (fits.error - too_large.error) * std::clamp(share, 0.1, 0.9));
+    (next.size <= wanted ? fits : too_large) = next;
   }
-  chosen = options;
-  chosen.error = fits.error;
-  return compact_dense(dense, recipe, chosen, output);
+  options.error = fits.error;
+  return compact_dense(dense, recipe, options, output);
 }
 
 }  // namespace comera

@@ -27,7 +27,8 @@ struct DenseCompactionOptions {
   double error = 0.1;         // relative error of each layer's matrix in the Frobenius norm, in [0, 1)
   std::int64_t max_rank = 0;  // of every bond; 0: no cap
   ErrorShares shares = ErrorShares::smallest;
-  bool recipe_ranks = false;  // at most the ranks of the recipe, bond by bond
+  bool recipe_ranks = false;    // at most the ranks of the recipe, bond by bond
+  std::int64_t parameters = 0;  // compact_dense_to_size: of the whole model, at most
   std::function<void(const std::string& layer, int number, int layers)> begins = {};  // before each layer
   std::function<void(const CompactedLayer&)> finished = {};                           // after each layer
 };
@@ -49,15 +50,15 @@ Recipe dense_compaction_recipe(const CheckpointReader& dense, const std::filesys
 
 // Writes the dense model of a checkpoint as tensor trains with the recipe's modes and the ranks that the
 // allowed error needs (tensorized/decomposition/tt_svd.h). Everything else is copied unchanged, including the
-// training progress. Optimizer state is dropped, because it belongs to other parameters.
+// training progress. Optimizer state is dropped, because it belongs to other parameters. Nothing is
+// written if `output` is empty.
 DenseCompaction compact_dense(const CheckpointReader& dense, const Recipe& recipe,
                               const DenseCompactionOptions& options, const std::filesystem::path& output);
 
-// The same with the least error, one for all layers, at which the whole model has at most so many parameters,
-// instead of that of the options; it is found by interpolation. UsageError if the smallest ranks have
-// more.
+// The same with about the least error, one for all layers, at which the model has at most options.parameters,
+// and, where that is possible, 98 % of them; it is found by interpolation. UsageError if the smallest ranks
+// have more; then nothing is written.
 DenseCompaction compact_dense_to_size(const CheckpointReader& dense, const Recipe& recipe,
-                                      const DenseCompactionOptions& options, std::int64_t parameters,
-                                      const std::filesystem::path& output);
+                                      DenseCompactionOptions options, const std::filesystem::path& output);
 
 }  // namespace comera

@@ -160,12 +160,13 @@ Json ContrastiveTask::metrics(const Evaluation& evaluation) const { return metri
 
 std::vector<std::string> ContrastiveTask::reports() const {
   const data::ContrastiveSamples samples(train_, texts(), length_);
+  const char* const what = !pairs_        ? "rows, each text by itself"
+                           : texts() == 1 ? "texts"
+                           : texts() == 2 ? "pairs of texts"
+                                          : "pairs of texts with a hard negative";
   std::vector<std::string> lines = {fmt::format("train: {} {}, {} texts truncated to {} tokens",
-                                                grouped(train_.count()),
-                                                texts() == 1   ? "texts"
-                                                : texts() == 2 ? "pairs of texts"
-                                                               : "pairs of texts with a hard negative",
-                                                grouped(samples.truncated()), length_)};
+                                                grouped(train_.count()), what, grouped(samples.truncated()),
+                                                length_)};
   const auto add = [&](const data::Examples& examples) {
     lines.insert(lines.end(), examples.reports().begin(), examples.reports().end());
   };

@@ -170,7 +170,7 @@ TEST_F(DenseCompactionTest, ASizeIsKept) {
   double last = 1;
   for (const std::int64_t most : {9000, 13000, 18000}) {
     const fs::path path = folder() / fmt::format("of-{}.h5", most);
-    const DenseCompaction done = compact_dense_to_size(dense, shapes, {}, most, path);
+    const DenseCompaction done = compact_dense_to_size(dense, shapes, {.parameters = most}, path);
     EXPECT_LE(done.after, most);
     EXPECT_GE(done.after, 0.9 * static_cast<double>(most));
     EXPECT_LT(done.error, last);
@@ -180,7 +180,7 @@ TEST_F(DenseCompactionTest, ASizeIsKept) {
     EXPECT_TRUE(fs::exists(path));
   }
   const fs::path none = folder() / "none.h5";
-  EXPECT_THAT([&] { compact_dense_to_size(dense, shapes, {}, 100, none); },
+  EXPECT_THAT([&] { compact_dense_to_size(dense, shapes, {.parameters = 100}, none); },
               testing::ThrowsMessage<UsageError>(HasSubstr("raise --parameters")));
   EXPECT_FALSE(fs::exists(none));
 }

@@ -3,6 +3,7 @@
 
 #include "tests/training/finetune_fixture.h"
 #include "training/distillation/trained_teacher.h"
+#include "training/resume/checkpoint_tokenizer.h"
 #include "training/tasks/sequence_task.h"
 
 namespace comera::test {
@@ -28,10 +29,11 @@ class DistillationRun : public Finetune {
   }
   // Vectors of both columns, each by itself.
   std::vector<std::string> vectors(const std::vector<std::string>& more = {}) const {
-    return with(task({"task.kind=contrastive", "task.label=''", "task.validation=[]", "model.pooling=mean",
-                      "phase.0.steps=6", "phase.1.steps=4", "model.dropout=0", "model.attention_dropout=0",
-                      from("teacher")}),
-                more);
+    return with(
+        task({"task.kind=contrastive", "task.label=''", "task.validation=[]", "model.pooling=mean",
+              "phase.0.steps=6", "phase.1.steps=4", "distillation.vectors=1", "distillation.similarities=1",
+              "model.dropout=0", "model.attention_dropout=0", from("teacher")}),
+        more);
   }
   void make_teacher(const std::vector<std::string>& more = {}) const {
     pretrain(recipe("teacher", with({"tensorized.enabled=false", "run.seed=5"}, more)));
@@ -97,11 +99,13 @@ TEST_F(DistillationRun, VectorsOfANarrowerStudentResumeToTheBit) {
 TEST_F(DistillationRun, ClassesAreLearnedFromATunedTeacher) {
   finetune(recipe("teacher",
                   task({"tensorized.enabled=false", "phase.0.steps=60", "phase.0.learning_rate=3e-3"})));
-  const std::vector<std::string> settings = task({from("teacher"), "phase.0.steps=4", "phase.1.steps=4"});
+  const std::vector<std::string> settings =
+      task({from("teacher"), "distillation.logits=1", "phase.0.steps=4", "phase.1.steps=4"});
   const TrainingOutcome whole = finetune(recipe("whole", settings));
   for (const std::int64_t stop : {2, 5}) finetune(recipe("parts", settings), stop);
   expect_equal_checkpoints(whole.checkpoint, finetune(recipe("parts", settings)).checkpoint);
-  EXPECT_EQ(load_recipe(folder() / "whole/recipe.toml").distillation->logits, 1);
+  EXPECT_THAT([&] { finetune(recipe("apart", with(settings, {"model.pairs=separate"}))); },
+              ThrowsMessage<UsageError>(HasSubstr("in another way than the student")));
   EXPECT_THAT([&] { finetune(recipe("other", with(settings, {"task.labels=[\"same\", \"other\"]"}))); },
               ThrowsMessage<UsageError>(
                   AllOf(HasSubstr("was trained with the labels"), HasSubstr("in their order"))));
@@ -124,7 +128,13 @@ TEST_F(DistillationRun, WhatCannotBeLearnedIsRefused) {
   refused(vectors({"distillation.logits=1"}), "is not for model.head = \"contrastive\"");
   refused(vectors({"distillation.width=7"}), "remove it");
   refused(vectors({"distillation.teacher=nowhere"}), "no such checkpoint or run's folder");
-  refused(task({from("teacher")}), "their logits have nothing in common");
+  refused(task({from("teacher"), "distillation.logits=1"}), "their logits have nothing in common");
+  refused(task({from("teacher")}), "has no weight above 0; give distillation.logits");
+  refused(vectors({"distillation.vectors=0", "distillation.similarities=0"}), "has no weight above 0");
+  refused(task({from("teacher"), "distillation.hidden=1"}), "would learn nothing and stay random");
+  refused(task({from("teacher"), "distillation.logits=1", "task.class_weights=balanced"}),
+          "remove one of them");
+  refused(vectors({"distillation.targets=true", "task.symmetric=true"}), "set it to false");
   refused(vectors({"model.types=3"}), "segment types");
 }
 
@@ -173,8 +183,68 @@ TEST_F(DistillationRun, TheProgramMakesAStudent) {
   expect(run_program({"distill", at("teacher"), "--input", at("train.tsv"), "--text", "first", "--shapes",
                       shapes, "--parameters", "100", "--output", at("x")}),
          2, {"with the smallest ranks", "raise --parameters"});
+  EXPECT_FALSE(std::filesystem::exists(folder() / "x/student.h5"));
   expect(run_program({"distill", at("nowhere"), "--input", at("train.tsv"), "--output", at("x")}), 2,
-         {"no such checkpoint"});
+         {"there is no such teacher"});
+  expect(run_program({"distill", at("teacher"), "--input", at("gone.tsv"), "--output", at("x")}), 2,
+         {"gone.tsv"});
+  expect(run_program({"distill", at("teacher"), "--input", at("train.tsv"), "--from", at("student"),
+                      "--parameters", "9000", "--output", at("x")}),
+         2, {"omit them, or --from"});
+  // What was made in a folder is of one teacher and one size.
+  std::vector<std::string> other = own;
+  *(std::ranges::find(other, "--parameters") + 1) = "13000";
+  expect(run_program(other), 2, {"student.h5", "was made for 14,000 parameters, not for 13,000"});
+  make_teacher({"run.output=" + at("second"), "phase.0.learning_rate=1e-3"});
+  other = own;
+  other[1] = at("second");
+  expect(run_program(other), 2, {"student.h5", "is a student of another teacher"});
+  // A size that cannot be had leaves the file that is there.
+  const auto bytes = std::filesystem::file_size(folder() / "student/student.h5");
+  EXPECT_EQ(run_program({"compact", "--from-dense", at("teacher"), "--recipe", shapes, "--parameters", "10",
+                         "--overwrite", "--output", at("student/student.h5")})
+                .code,
+            2);
+  EXPECT_EQ(std::filesystem::file_size(folder() / "student/student.h5"), bytes);
+}
+
+// A checkpoint that was imported from sentence-transformers says how its vectors are made.
+TEST_F(DistillationRun, TheTeachersPoolingIsItsOwn) {
+  make_teacher();
+  const std::filesystem::path checkpoint = find_trained_model(folder() / "teacher").checkpoint;
+  std::vector<double> losses;
+  for (const char* pooling : {"mean", "first", "weightedmean"}) {
+    const CheckpointReader reader(checkpoint);
+    const std::filesystem::path imported = folder() / fmt::format("{}.h5", pooling);
+    CheckpointWriter writer(imported);
+    for (const CheckpointTensor& tensor : reader.tensors())
+      if (tensor.path.starts_with("/model/")) {
+        std::vector<float> values = reader.read_values<float>(tensor.path);
+        writer.tensor(tensor.path, Tensor(values.data(), Shape(tensor.shape), DType::float32));
+      }
+    for (const char* group : {"/recipe", "/trainer", "/rng", "/data"})
+      writer.attributes(group, reader.attributes(group));
+    writer.attributes("/import", {{"pooling", std::string(pooling)}});
+    copy_tokenizer(reader, writer);
+    writer.commit();
+    const auto run = [&] {
+      return finetune(recipe(pooling, vectors({fmt::format("distillation.teacher=\"{}\"", imported.string()),
+                                               "phase.0.steps=1", "phase.1.steps=1", "run.log_interval=1"})));
+    };
+    if (std::string_view(pooling) == "weightedmean") {
+      EXPECT_THAT(run, ThrowsMessage<UsageError>(HasSubstr("by weightedmean, which is not available")));
+      continue;
+    }
+    run();
+    std::ifstream lines(folder() / pooling / "metrics.jsonl");
+    for (std::string line; std::getline(lines, line);)
+      if (const auto json = nlohmann::json::parse(line); json.contains("loss")) {
+        losses.push_back(json["loss"]);
+        break;
+      }
+  }
+  ASSERT_EQ(losses.size(), 2u);
+  EXPECT_NE(losses[0], losses[1]);
 }
 
 }  // namespace
