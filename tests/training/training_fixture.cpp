@@ -203,7 +203,8 @@ ProgramResult run_program(const std::vector<std::string>& arguments) {
 }
 
 void copy_checkpoint(const fs::path& from, const fs::path& to,
-                     const std::function<bool(const std::string& path, std::vector<float>& values)>& change) {
+                     const std::function<bool(const std::string& path, std::vector<float>& values)>& change,
+                     const std::map<std::string, Attributes>& more) {
   const CheckpointReader reader(from);
   CheckpointWriter writer(to);
   for (const CheckpointTensor& old : reader.tensors()) {
@@ -220,6 +221,7 @@ void copy_checkpoint(const fs::path& from, const fs::path& to,
     writer.tensor(old.path, Tensor(values.data(), shape, DType::float32), reader.attributes(old.path));
   }
   for (const std::string& group : reader.groups()) writer.attributes(group, reader.attributes(group));
+  for (const auto& [group, attributes] : more) writer.attributes(group, attributes);
   writer.commit();
 }
 

@@ -42,9 +42,10 @@ class TrainingFixture : public testing::Test {
 };
 
 // A checkpoint without its tokenizer under another name, each tensor as `change` leaves it, or without it if
-// that says false. Of float32 models.
+// that says false, and with `more` groups. Of float32 models.
 void copy_checkpoint(const std::filesystem::path& from, const std::filesystem::path& to,
-                     const std::function<bool(const std::string& path, std::vector<float>& values)>& change);
+                     const std::function<bool(const std::string& path, std::vector<float>& values)>& change,
+                     const std::map<std::string, Attributes>& more = {});
 
 // Every tensor of two checkpoints by its checksum, and what the trainer and the loader stand at.
 void expect_equal_checkpoints(const std::filesystem::path& a, const std::filesystem::path& b);

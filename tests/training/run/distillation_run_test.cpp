@@ -3,7 +3,6 @@
 
 #include "tests/training/finetune_fixture.h"
 #include "training/distillation/trained_teacher.h"
-#include "training/resume/checkpoint_tokenizer.h"
 #include "training/tasks/sequence_task.h"
 
 namespace comera::test {
@@ -214,19 +213,10 @@ TEST_F(DistillationRun, TheTeachersPoolingIsItsOwn) {
   const std::filesystem::path checkpoint = find_trained_model(folder() / "teacher").checkpoint;
   std::vector<double> losses;
   for (const char* pooling : {"mean", "first", "weightedmean"}) {
-    const CheckpointReader reader(checkpoint);
-    const std::filesystem::path imported = folder() / fmt::format("{}.h5", pooling);
-    CheckpointWriter writer(imported);
-    for (const CheckpointTensor& tensor : reader.tensors())
-      if (tensor.path.starts_with("/model/")) {
-        std::vector<float> values = reader.read_values<float>(tensor.path);
-        writer.tensor(tensor.path, Tensor(values.data(), Shape(tensor.shape), DType::float32));
-      }
-    for (const char* group : {"/recipe", "/trainer", "/rng", "/data"})
-      writer.attributes(group, reader.attributes(group));
-    writer.attributes("/import", {{"pooling", std::string(pooling)}});
-    copy_tokenizer(reader, writer);
-    writer.commit();
+    // In the run's folder, where the tokenizer is.
+    const std::filesystem::path imported = folder() / "teacher" / fmt::format("{}.h5", pooling);
+    copy_checkpoint(checkpoint, imported, [](const std::string&, std::vector<float>&) { return true; },
+                    {{"/import", {{"pooling", std::string(pooling)}}}});
     const auto run = [&] {
       return finetune(recipe(pooling, vectors({fmt::format("distillation.teacher=\"{}\"", imported.string()),
                                                "phase.0.steps=1", "phase.1.steps=1", "run.log_interval=1"})));
