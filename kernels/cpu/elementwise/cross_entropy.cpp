@@ -222,7 +222,8 @@ std::size_t scratch_bytes(const Operation& op) {
 template <class T, class Operation>
 void all_rows(const Operation& op, const KernelContext& context) {
   const std::int64_t rows = op.logits.dim(1), pieces = pieces_of(op);
-  const std::int64_t real = std::clamp<std::int64_t>(*op.count.template data<std::int32_t>() - op.row_begin, 0, rows);
+  const std::int64_t real =
+      std::clamp<std::int64_t>(*op.count.template data<std::int32_t>() - op.row_begin, 0, rows);
   Scratch scratch(context.scratch);
   const Memory memory = take(op, scratch);
   const bool has_dbias = op.gradient && op.bias;
