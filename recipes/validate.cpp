@@ -129,8 +129,9 @@ void check_micro_batches(const PhaseSection& phase, const std::string& path, std
     places.fail(path + ".examples_per_micro_batch",
                 fmt::format("{}.examples_per_micro_batch is for a click model; remove it", path));
   if (phase.length > max_positions)
-    places.fail(path + ".length", fmt::format("{}.length = {} is longer than model.max_positions = {}", path,
-                                              phase.length, max_positions));
+    places.fail(path + ".length",
+                fmt::format("{}.length = {} is longer than model.max_positions = {}; lower it", path,
+                            phase.length, max_positions));
   if (phase.tokens_per_micro_batch < phase.length)
     places.fail(path + ".tokens_per_micro_batch",
                 fmt::format("{0}.tokens_per_micro_batch = {1} is less than {0}.length = {2}, so a long "

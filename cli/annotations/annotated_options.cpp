@@ -82,7 +82,8 @@ std::string describe_annotations(const TableTask& table) {
     return fmt::format(
         "questions        {}, {} with an answer in their text\n"
         "texts            in windows of {} tokens that share up to {}\n",
-        table.file, grouped(table.rows), table.recipe.phases[0].length, task.overlap);
+        table.file, grouped(table.rows), table.recipe.phases[0].length,
+        std::min(task.overlap, table.recipe.phases[0].length / 2));
   return fmt::format(
       "sentences        {}, {} with {} words\n"
       "words            column {} of {}\n"

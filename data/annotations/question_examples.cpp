@@ -85,7 +85,7 @@ void QuestionExamples::read_file(const Task::Set& set, Reading& reading) {
     report += fmt::format(
         "; the texts of {} are longer than {} tokens with their question and are read in "
         "windows that share up to {}",
-        grouped(reading.long_texts), length_, overlap_);
+        grouped(reading.long_texts), length_, std::min(overlap_, length_ / 2));
   if (reading.cut_questions > 0)
     report += fmt::format("; {} questions are cut to half of a sequence", grouped(reading.cut_questions));
   reports_.push_back(report);

@@ -22,7 +22,7 @@ TEST(RecipeErrors, WholeSentences) {
   EXPECT_EQ(refusal(edited("[8, 16, 8]", "[8, 99, 8]")),
             "r.toml:9:1: tensorized.attention: rank 99 of bond 2 is impossible; choose 1 to 64");
   EXPECT_EQ(refusal(edited("length = 32", "length = 64")),
-            "r.toml:16:10: phase.0.length = 64 is longer than model.max_positions = 32");
+            "r.toml:16:10: phase.0.length = 64 is longer than model.max_positions = 32; lower it");
 }
 
 // What only an encoder has is refused in a click model's recipe, and the other way round.
