@@ -91,6 +91,9 @@ PackedBatch batch_for(const Model& student) {
   PackedBatch batch = random_batch({7, 3, 1, 10}, config.vocabulary, student.token_embedding().right_rows(),
                                    1, 3, 0, config.scores_per_example(4));
   auto* counts = batch.counts.data<std::int32_t>();
+  if (config.head == HeadKind::token_classification)
+    for (std::int64_t i = 0; i < batch.masked_targets.elements(); ++i)
+      batch.masked_targets.data<std::int32_t>()[i] %= static_cast<std::int32_t>(config.classes);
   if (pairs) {
     std::fill_n(batch.scores.data<float>(), batch.scores.elements(), 0.F);
     for (std::int32_t e = 0; e < 2; ++e) batch.labels.data<std::int32_t>()[e] = e;
