@@ -102,10 +102,29 @@ void InferenceEngine::require_positions(const data::SampleSource& samples) const
                                  config.max_positions));
 }
 
-bool InferenceEngine::run(std::unique_ptr<data::SampleSource> samples, const MicroBatchCapacity& capacity,
+namespace {
+
+// With room for as many sequences of these samples as fill the tokens: every row is computed, used or not.
+MicroBatchCapacity filled_by(const data::SampleSource& samples, MicroBatchCapacity capacity) {
+  constexpr double margin = 1.1;  // since a micro-batch may have shorter ones
+  double tokens = 0;
+  const std::vector<std::int32_t> lengths = samples.lengths();
+  for (const std::int32_t length : lengths) tokens += length;
+  const double sequences = static_cast<double>(std::ssize(lengths) * samples.sequences_per_sample());
+  if (tokens == 0) return capacity;
+  const double wanted = margin * static_cast<double>(capacity.tokens) * sequences / tokens;
+  capacity.sequences = std::max(
+      capacity.sequences, static_cast<std::int64_t>(std::min(wanted, static_cast<double>(capacity.tokens))));
+  return capacity;
+}
+
+}  // namespace
+
+bool InferenceEngine::run(std::unique_ptr<data::SampleSource> samples, const MicroBatchCapacity& given,
                           const Visit& visit, const std::function<bool()>& stop,
                           const MicroBatchShare& share) {
   require_positions(*samples);
+  const MicroBatchCapacity capacity = filled_by(*samples, given);
   set_capacity(capacity);
   data::LoaderOptions options;
   options.capacity = capacity;

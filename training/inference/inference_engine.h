@@ -37,9 +37,10 @@ class InferenceEngine {
   // The number of values for each sequence or masked position.
   std::int64_t width() const;
 
-  // Runs all samples in micro-batches of that capacity, or a process's share of the micro-batches. visit gets
-  // a sample's index and its values, samples in no particular order; with Output::logits it is called once
-  // for each of the sample's targets, in their order. False if `stop` requested a stop.
+  // Runs all samples in micro-batches of that capacity, with room for more sequences where they are short, or
+  // a process's share of the micro-batches. visit gets a sample's index and its values, samples in no
+  // particular order; with Output::logits it is called once for each of the sample's targets, in their order.
+  // False if `stop` requested a stop.
   using Visit = std::function<void(std::int64_t sample, std::span<const double> values)>;
   bool run(std::unique_ptr<data::SampleSource> samples, const MicroBatchCapacity& capacity,
            const Visit& visit, const std::function<bool()>& stop = {}, const MicroBatchShare& share = {});
