@@ -225,7 +225,7 @@ struct PhaseSection {
     const double first = mask_probability.value_or(otherwise);
     return std::max(first, final_mask_probability.value_or(first));
   }
-  // Whether the warm-up of a phase with so many steps ends before its decay begins (warmup_stable_decay).
+  // Whether the warm-up of a phase of this many steps ends before its decay begins (warmup_stable_decay).
   bool warms_up_before_decay(std::int64_t phase_steps) const {
     const auto all = static_cast<double>(phase_steps);
     const double warmup = warmup_share > 0 ? warmup_share * all : static_cast<double>(warmup_steps);

@@ -208,8 +208,8 @@ void add_compact_command(CLI::App& program) {
   command
       ->add_option(
           "--parameters", options->compaction.parameters,
-          "Choose about the least --error, one for all layers, at which the model has at most so many "
-          "parameters")
+          "Choose about the least --error, one for all layers, at which the model has no more parameters "
+          "than this")
       ->check(positive_number)
       ->excludes(error)
       ->needs(from_dense);

@@ -51,14 +51,17 @@ FinetuneOptions with_student(const DistillOptions& options, Communicator& commun
   const std::filesystem::path checkpoint = teacher_checkpoint(options.student, training.output, communicator);
   const TrainedModel found = find_trained_model(checkpoint);
   const Recipe teacher = parse_stored_recipe(found.recipe, checkpoint.string(), {});
-  if (training.from.empty())
-    training.from = student_like(checkpoint, options.student, training.output, communicator).string();
   std::vector<std::string> settings = {fmt::format("distillation.teacher=\"{}\"", checkpoint.string())};
   if (training.recipe.file.empty()) {
     training.recipe.file = learns_vectors(teacher) ? "distill" : "table";
     for (const std::string& setting : usual_settings(teacher)) settings.push_back(setting);
   }
   training.recipe.overrides.insert(training.recipe.overrides.begin(), settings.begin(), settings.end());
+  if (training.from.empty()) {
+    // A mistake in a key is found before the decomposition, which takes a while.
+    load_recipe(training.recipe.path(), training.recipe.overrides, {found.recipe, checkpoint.string()});
+    training.from = student_like(checkpoint, options.student, training.output, communicator).string();
+  }
   return own;
 }
 

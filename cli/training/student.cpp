@@ -22,7 +22,7 @@ namespace comera::cli {
 namespace {
 
 constexpr const char* usual_shapes = "glue_small";
-constexpr std::int64_t usual_share = 8;  // of the teacher's parameters: one of so many
+constexpr std::int64_t usual_share = 8;  // the teacher's parameters over the student's
 
 // A file that one process makes for all. Where it is already, check(its reader) says whether it is the one
 // asked for.

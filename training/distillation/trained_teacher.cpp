@@ -107,8 +107,7 @@ void require_fit(const Recipe& student, const data::Tokenizer& tokenizer, const 
   if (teacher.tokenizer.hash() != tokenizer.hash())
     refuse(path,
            "has another tokenizer than the student, and both read the same tokens; begin with another model, "
-           "or with "
-           "random weights (--scratch)");
+           "or with random weights (--scratch)");
   if (own.types > theirs.types || (own.distillation.logits > 0 && own.types != theirs.types))
     refuse(path, fmt::format("knows {} segment types, and the student has {}; set model.types to {}",
                              theirs.types, own.types, theirs.types));

@@ -180,8 +180,11 @@ TEST_F(DistillationRun, TheProgramMakesAStudent) {
   expect(run_program({"distill", at("teacher"), "--output", at("x")}), 2,
          {"nothing to learn from", "--input"});
   expect(run_program({"distill", at("teacher"), "--input", at("train.tsv"), "--text", "first", "--shapes",
-                      shapes, "--parameters", "100", "--output", at("x")}),
+                      shapes, "--set", "phase.0.length=16", "--parameters", "100", "--output", at("x")}),
          2, {"with the smallest ranks", "raise --parameters"});
+  expect(run_program({"distill", at("teacher"), "--input", at("train.tsv"), "--text", "first", "--shapes",
+                      shapes, "--set", "phase.0.lenth=16", "--output", at("x")}),
+         2, {"phase.0.lenth", "did you mean 'length'"});
   EXPECT_FALSE(std::filesystem::exists(folder() / "x/student.h5"));
   expect(run_program({"distill", at("nowhere"), "--input", at("train.tsv"), "--output", at("x")}), 2,
          {"there is no such teacher"});
