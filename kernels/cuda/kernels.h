@@ -23,6 +23,7 @@
   X(muon)                       \
   X(optimizer)                  \
   X(ranks)                      \
+  X(replaced_tokens)            \
   X(rotary)                     \
   X(diagonal)                   \
   X(scale_columns)              \

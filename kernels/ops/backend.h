@@ -42,6 +42,9 @@
   X(ScatterRows)                     \
   X(SoftmaxCrossEntropy)             \
   X(SoftmaxDivergence)               \
+  X(DrawClasses)                     \
+  X(ReplaceTokens)                   \
+  X(OrderIds)                        \
   X(DenseMaskedCrossEntropy)         \
   X(TTMMaskedCrossEntropy)           \
   X(SquaredError)                    \

@@ -64,6 +64,7 @@ void dot_interaction_backward(const DotInteractionBackward& op, const KernelCont
 template <class T>
 void binary_cross_entropy(const BinaryCrossEntropy& op, const KernelContext&) {
   const std::int32_t count = *op.count.data<std::int32_t>();
+  const double weight = op.targets ? op.factor * *op.targets.data<std::int32_t>() / std::max(count, 1) : 1;
   StepResults& results = *static_cast<StepResults*>(op.results.raw());
   T* logits = op.logits.data<T>();
   for (std::int64_t b = 0; b < op.logits.dim(0); ++b) {
@@ -73,10 +74,22 @@ void binary_cross_entropy(const BinaryCrossEntropy& op, const KernelContext&) {
     }
     const T z = logits[b], label = static_cast<T>(op.labels.data<float>()[b]);
     const T small = std::exp(-std::abs(z));  // to avoid overflow
-    results.loss_sum += static_cast<double>((z > 0 ? z : 0) - z * label + std::log1p(small));
-    results.target_count += 1;
-    results.correct += (z > 0) == (label > T{0.5}) ? 1 : 0;
-    if (op.gradient) logits[b] = (z > 0 ? 1 : small) / (1 + small) - label;
+    const auto loss = static_cast<double>((z > 0 ? z : 0) - z * label + std::log1p(small));
+    const bool positive = label > T{0.5}, correct = (z > 0) == positive;
+    if (op.targets) {
+      DetectionResults& detection = results.detection;
+      detection.loss_sum += loss;
+      detection.weighed += weight * loss;
+      detection.tokens += 1;
+      detection.correct += correct ? 1 : 0;
+      detection.replaced += positive ? 1 : 0;
+      detection.found += positive && correct ? 1 : 0;
+    } else {
+      results.target_count += 1;
+      results.correct += correct ? 1 : 0;
+    }
+    results.loss_sum += weight * loss;
+    if (op.gradient) logits[b] = static_cast<T>(weight) * ((z > 0 ? 1 : small) / (1 + small) - label);
   }
 }
 

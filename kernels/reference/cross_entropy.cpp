@@ -84,7 +84,27 @@ void softmax_divergence(const SoftmaxDivergence& op, const KernelContext&) {
 }
 
 template <class T>
+void draw_classes(const DrawClasses& op, const KernelContext&) {
+  const std::int64_t rows = op.logits.dim(1), inner = op.logits.dim(2);
+  const DropoutKey key = static_cast<const StepInputs*>(op.step_inputs.raw())->dropout;
+  for (std::int64_t r = 0; r < rows && op.row_begin + r < *op.count.data<std::int32_t>(); ++r) {
+    const auto z = [&](std::int64_t c) {
+      return op.logits.data<T>()[(c / inner * rows + r) * inner + c % inner] +
+             (op.bias ? op.bias.data<T>()[c] : T{0});
+    };
+    T largest = z(0), total = 0, sum = 0;
+    for (std::int64_t c = 1; c < op.classes; ++c) largest = std::max(largest, z(c));
+    for (std::int64_t c = 0; c < op.classes; ++c) total += std::exp(z(c) - largest);
+    const T part = static_cast<T>(uniform_of_row(key, op.site, op.row_begin + r)) * total;
+    std::int64_t drawn = 0;
+    while (drawn + 1 < op.classes && (sum += std::exp(z(drawn) - largest)) <= part) ++drawn;
+    op.drawn.data<std::int32_t>()[op.row_begin + r] = static_cast<std::int32_t>(drawn);
+  }
+}
+
+template <class T>
 void register_for(Backend& backend) {
+  backend.set<DrawClasses>(dtype_of<T>, draw_classes<T>);
   backend.set<SoftmaxCrossEntropy>(dtype_of<T>, softmax_cross_entropy<T>);
   backend.set<SoftmaxDivergence>(dtype_of<T>, softmax_divergence<T>);
 }

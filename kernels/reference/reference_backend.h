@@ -29,6 +29,7 @@ namespace reference {
   X(muon)                         \
   X(optimizer)                    \
   X(ranks)                        \
+  X(replaced_tokens)              \
   X(rotary)                       \
   X(scale_columns)                \
   X(sequence)                     \

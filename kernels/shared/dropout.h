@@ -32,6 +32,12 @@ COMERA_HOST_DEVICE Philox4 dropout_bytes(const DropoutKey& key, std::uint32_t si
   return philox({{block, site, key.step, key.micro_batch}}, key.seed);
 }
 
+// A number between 0 and 1 for each row of a site that draws instead of dropping.
+COMERA_HOST_DEVICE double uniform_of_row(const DropoutKey& key, std::uint32_t site, std::int64_t row) {
+  const Philox4 words = dropout_bytes(key, site, static_cast<std::uint32_t>(row));
+  return (static_cast<double>(words.word[0]) + 0.5) * 0x1p-32;
+}
+
 COMERA_HOST_DEVICE bool dropout_keeps(const DropoutKey& key, const DropoutSpec& spec, std::uint64_t element) {
   const Philox4 bytes = dropout_bytes(key, spec.site, static_cast<std::uint32_t>(element / 16));
   const std::uint32_t lane = static_cast<std::uint32_t>(element % 16);

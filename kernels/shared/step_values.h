@@ -22,6 +22,16 @@ struct StepInputs {
   double rank_urgency = 1;      // u of `compress` (kernels/shared/ranks.h)
 };
 
+// Of tokens that may have been replaced (BinaryCrossEntropy::targets).
+struct DetectionResults {
+  double loss_sum = 0;  // nats, unweighed
+  double weighed = 0;   // what it added to StepResults::loss_sum
+  double tokens = 0;
+  double correct = 0;   // tokens whose prediction is right
+  double replaced = 0;  // tokens that were
+  double found = 0;     // of these, predicted as replaced
+};
+
 // Per-step outputs; the host clears them before a step's first micro-batch and reads them after apply.
 struct StepResults {
   double loss_sum = 0;  // over targets, nats
@@ -31,6 +41,7 @@ struct StepResults {
   double gradient_scale = 0;          // the optimizer's factor for gradients: clipping and 1 / targets
   std::int64_t nonfinite = 0;         // 1: the gradient is not finite and the optimizer skips the step
   std::int64_t first_nonfinite = -1;  // index of the first tensor that is not finite
+  DetectionResults detection;
 };
 
 }  // namespace comera

@@ -39,22 +39,26 @@ void interaction_cases(std::vector<OperationCase>& cases, std::int64_t others, s
        }});
 }
 
-void loss_cases(std::vector<OperationCase>& cases, std::int64_t examples, std::int32_t count, double range) {
+// targets: of the loss that it is added to; -1: none.
+void loss_cases(std::vector<OperationCase>& cases, std::int64_t examples, std::int32_t count, double range,
+                std::int32_t targets = -1) {
   for (const bool gradient : {false, true})
-    cases.push_back(
-        {fmt::format("BinaryCrossEntropy_{}_{}_{}{}", examples, count, range, gradient ? "_gradient" : ""),
-         4e-6, [=](OpTestContext& world) {
-           std::vector<float> labels;
-           for (std::int64_t b = 0; b < examples; ++b) labels.push_back(b % 3 == 1 ? 1.F : 0.F);
-           BinaryCrossEntropy op;
-           op.logits = world.output("logits", {examples, 1}, range);
-           op.labels = world.floats(labels);
-           op.count = world.integers({count}), op.gradient = gradient;
-           StepResults before;
-           before.loss_sum = 0.5, before.target_count = 2, before.correct = 1;
-           op.results = world.results(before);
-           world.run(op);
-         }});
+    cases.push_back({fmt::format("BinaryCrossEntropy_{}_{}_{}{}{}", examples, count, range,
+                                 targets < 0 ? "" : "_added", gradient ? "_gradient" : ""),
+                     4e-6, [=](OpTestContext& world) {
+                       std::vector<float> labels;
+                       for (std::int64_t b = 0; b < examples; ++b) labels.push_back(b % 3 == 1 ? 1.F : 0.F);
+                       BinaryCrossEntropy op;
+                       op.logits = world.output("logits", {examples, 1}, range);
+                       op.labels = world.floats(labels);
+                       op.count = world.integers({count}), op.gradient = gradient;
+                       if (targets >= 0) op.targets = world.integers({targets}), op.factor = 3;
+                       StepResults before;
+                       before.loss_sum = 0.5, before.target_count = 2, before.correct = 1;
+                       before.detection.found = 1, before.detection.tokens = 7;
+                       op.results = world.results(before);
+                       world.run(op);
+                     }});
 }
 }  // namespace
 
@@ -71,6 +75,8 @@ void add_click_cases(std::vector<OperationCase>& cases) {
   loss_cases(cases, 37, 0, 2);
   loss_cases(cases, 1037, 1030, 5);
   loss_cases(cases, 71, 70, 900);  // exp() of these overflows
+  loss_cases(cases, 37, 29, 4, 5);
+  loss_cases(cases, 5, 0, 1, 0);
 }
 
 }  // namespace comera::test

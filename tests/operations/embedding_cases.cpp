@@ -7,6 +7,7 @@
 #include "kernels/ops/elementwise/embedding.h"
 #include "kernels/ops/elementwise/gather.h"
 #include "kernels/ops/elementwise/rotary.h"
+#include "kernels/ops/lookups/replaced_tokens.h"
 #include "kernels/ops/tensor_trains/ttm_chain.h"
 #include "kernels/ops/tensor_trains/ttm_rows.h"
 #include "kernels/ops/tensor_trains/ttm_table.h"
@@ -43,6 +44,43 @@ void table_gradient_case(std::vector<OperationCase>& cases, std::int64_t tokens,
          op.dy = world.input({tokens, width}), op.ids = world.integers(drawn(tokens, rows, 4));
          op.count = world.integers({static_cast<std::int32_t>(count)});
          op.dtable = world.master_output("dtable", {rows, width});
+         world.run(op);
+       }});
+}
+
+void id_cases(std::vector<OperationCase>& cases, std::int64_t tokens, std::int32_t count, std::int64_t below,
+              std::int64_t right_rows) {
+  cases.push_back({fmt::format("OrderIds_{}_{}_{}_{}", tokens, count, below, right_rows), 1e-30,
+                   [=](OpTestContext& world) {
+                     const std::int64_t room = std::min(tokens, below);
+                     const auto out = [&](const char* name, std::int64_t size) {
+                       return world.chosen_integers(name, Integers(static_cast<std::size_t>(size), -7));
+                     };
+                     OrderIds op;
+                     op.ids = world.integers(drawn(tokens, below, 4)), op.count = world.integers({count});
+                     op.right_rows = right_rows, op.parameters = world.master();
+                     op.unique_ids = out("ids", room), op.unique_count = out("number", 1);
+                     op.unique_index = out("index", tokens), op.unique_order = out("order", tokens);
+                     op.unique_offsets = out("offsets", room + 1), op.right_order = out("right", room);
+                     world.run(op);
+                   }});
+}
+
+void replacement_case(std::vector<OperationCase>& cases, std::int64_t tokens, std::int64_t masked,
+                      std::int32_t count) {
+  cases.push_back(
+      {fmt::format("ReplaceTokens_{}_{}_{}", tokens, masked, count), 1e-30, [=](OpTestContext& world) {
+         Integers positions;
+         for (std::int64_t p = 0; p < masked; ++p)
+           positions.push_back(static_cast<std::int32_t>(p < count ? p * tokens / masked : 0));
+         ReplaceTokens op;
+         op.token_ids = world.integers(drawn(tokens, 50, 4));
+         op.positions = world.integers(positions), op.count = world.integers({count});
+         op.targets = world.integers(drawn(masked, 3, 5));
+         op.drawn = world.integers(drawn(masked, 3, 6));
+         op.parameters = world.master();
+         op.y = world.chosen_integers("y", Integers(static_cast<std::size_t>(tokens), -7));
+         op.replaced = world.chosen_float("replaced", std::vector<float>(static_cast<std::size_t>(tokens)));
          world.run(op);
        }});
 }
@@ -232,6 +270,15 @@ void chain_cases(std::vector<OperationCase>& cases, const ChainShape& shape) {
 }  // namespace
 
 void add_embedding_cases(std::vector<OperationCase>& cases) {
+  id_cases(cases, 1, 1, 1, 0);
+  id_cases(cases, 37, 29, 11, 4);
+  id_cases(cases, 700, 683, 1000, 32);
+  id_cases(cases, 300, 257, 90, 0);
+  id_cases(cases, 9, 0, 20, 5);
+  replacement_case(cases, 1, 1, 1);
+  replacement_case(cases, 71, 13, 11);
+  replacement_case(cases, 600, 90, 88);
+  replacement_case(cases, 9, 3, 0);
   rotary_cases(cases, 1, 1, 2);
   rotary_cases(cases, 41, 3, 10);
   rotary_cases(cases, 70, 2, 64);

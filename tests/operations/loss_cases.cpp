@@ -62,6 +62,22 @@ void divergence_case(std::vector<OperationCase>& cases, const LossCase& c, doubl
                    }});
 }
 
+void draw_case(std::vector<OperationCase>& cases, const LossCase& c) {
+  cases.push_back(
+      {fmt::format("DrawClasses_{}_{}_{}_{}{}", c.outer, c.rows, c.inner, c.count, c.bias ? "_bias" : ""),
+       1e-30, [=](OpTestContext& world) {
+         DrawClasses op;
+         op.logits = world.output("logits", {c.outer, c.rows, c.inner}, 6);
+         if (c.bias) op.bias = world.master({c.classes}, 2);
+         op.count = world.integers({c.count});
+         op.row_begin = c.row_begin, op.classes = c.classes, op.site = 2;
+         op.step_inputs = world.step_inputs(example_step());
+         const std::vector<std::int32_t> before(static_cast<std::size_t>(c.row_begin + c.rows), -1);
+         op.drawn = world.chosen_integers("drawn", before);
+         world.run(op);
+       }});
+}
+
 void distance_cases(std::vector<OperationCase>& cases, std::int64_t rows, std::int32_t count,
                     std::int64_t width, bool square) {
   for (const bool gradient : {false, true})
@@ -160,6 +176,13 @@ void add_loss_cases(std::vector<OperationCase>& cases) {
   divergence_case(cases, {5, 67, 71, 341, 160, 100, true, false}, 1);
   divergence_case(cases, {3, 270, 16, 35, 260, 0, true, true}, 4);
   divergence_case(cases, {5, 6, 71, 341, 0, 0, true, true}, 1);
+  draw_case(cases, {1, 1, 1, 1, 1, 0, false, false});
+  draw_case(cases, {1, 37, 3, 3, 31, 0, true, false});
+  draw_case(cases, {1, 29, 2500, 2477, 50, 30, true, false});
+  draw_case(cases, {13, 67, 21, 260, 60, 0, true, false});
+  draw_case(cases, {5, 67, 71, 341, 160, 100, false, false});
+  draw_case(cases, {3, 9, 704, 2100, 9, 0, true, false});
+  draw_case(cases, {5, 6, 71, 341, 0, 0, true, false});
   distance_cases(cases, 1, 1, 1, false);
   distance_cases(cases, 17, 13, 71, false);
   distance_cases(cases, 19, 19, 19, true);

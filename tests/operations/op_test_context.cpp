@@ -219,7 +219,9 @@ std::vector<OpTestContext::Output> OpTestContext::outputs() const {
     if (block.is_results) {
       StepResults r;
       std::memcpy(&r, output.bits.data(), sizeof r);
-      output.values = {r.loss_sum, r.target_count, r.correct, r.gradient_norm, r.gradient_scale};
+      output.values = {r.loss_sum,          r.target_count,       r.correct,           r.gradient_norm,
+                       r.gradient_scale,    r.detection.loss_sum, r.detection.weighed, r.detection.tokens,
+                       r.detection.correct, r.detection.replaced, r.detection.found};
       // Flags are an output of their own: the tolerance is a share of an output's largest number, and beside
       // a norm of 1e20 a wrong flag would be within it.
       Output flags;

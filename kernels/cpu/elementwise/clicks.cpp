@@ -137,8 +137,11 @@ void dot_interaction_backward(const DotInteractionBackward& op, const KernelCont
 
 template <class T>
 void binary_cross_entropy(const BinaryCrossEntropy& op, const KernelContext&) {
-  const std::int64_t count = *op.count.data<std::int32_t>();
+  const std::int32_t count = *op.count.data<std::int32_t>();
   auto& results = *static_cast<StepResults*>(op.results.raw());
+  const double factor = op.targets ? op.factor * *op.targets.data<std::int32_t>() / std::max(count, 1) : 1;
+  const auto weight = static_cast<float>(factor);
+  DetectionResults sums;
   T* logits = op.logits.data<T>();
   for (std::int64_t b = 0; b < op.logits.dim(0); ++b) {
     if (b >= count) {
@@ -147,11 +150,27 @@ void binary_cross_entropy(const BinaryCrossEntropy& op, const KernelContext&) {
     }
     const float z = static_cast<float>(logits[b]), label = op.labels.data<float>()[b];
     const float small = std::exp(-std::abs(z));  // to avoid overflow
-    results.loss_sum += static_cast<double>((z > 0 ? z : 0) - z * label + std::log1p(small));
-    results.target_count += 1;
-    results.correct += (z > 0) == (label > 0.5F) ? 1 : 0;
-    if (op.gradient) logits[b] = T((z > 0 ? 1 : small) / (1 + small) - label);
+    const bool positive = label > 0.5F, correct = (z > 0) == positive;
+    sums.loss_sum += static_cast<double>((z > 0 ? z : 0) - z * label + std::log1p(small));
+    sums.tokens += 1;
+    sums.correct += correct ? 1 : 0;
+    sums.replaced += positive ? 1 : 0;
+    sums.found += positive && correct ? 1 : 0;
+    if (op.gradient) logits[b] = T(weight * ((z > 0 ? 1 : small) / (1 + small) - label));
   }
+  results.loss_sum += factor * sums.loss_sum;
+  if (!op.targets) {
+    results.target_count += sums.tokens;
+    results.correct += sums.correct;
+    return;
+  }
+  DetectionResults& detection = results.detection;
+  detection.loss_sum += sums.loss_sum;
+  detection.weighed += factor * sums.loss_sum;
+  detection.tokens += sums.tokens;
+  detection.correct += sums.correct;
+  detection.replaced += sums.replaced;
+  detection.found += sums.found;
 }
 
 COMERA_FOR_EACH_TYPE(DivideBags, divide_bags)

@@ -218,6 +218,70 @@ std::size_t scratch_bytes(const Operation& op) {
   return scratch.bytes();
 }
 
+// Exponentials of a row's logits with their bias, z - largest, and the sum of each stretch of them.
+constexpr std::int64_t draw_stretch = 1024;
+struct DrawMemory {
+  float *z = nullptr, *sums = nullptr;  // (pieces, classes), (pieces, stretches)
+  std::int64_t stretches = 0;
+};
+DrawMemory take(const DrawClasses& op, Scratch& scratch) {
+  DrawMemory memory;
+  memory.stretches = (op.classes + draw_stretch - 1) / draw_stretch;
+  memory.z = scratch.floats(pieces_of(op) * op.classes);
+  memory.sums = scratch.floats(pieces_of(op) * memory.stretches);
+  return memory;
+}
+
+// The class at which the running sum exceeds the part that `uniform` is of the whole; the last one with a
+// probability if rounding lets none do so.
+std::int64_t draw_from(float* z, std::int64_t classes, float* sums, double uniform) {
+  const float largest = largest_of(z, classes, z[0]);
+  double total = 0;
+  for (std::int64_t first = 0; first < classes; first += draw_stretch) {
+    vec some = splat(0);
+    for_columns(first, std::min(classes, first + draw_stretch), [&](std::int64_t c, auto at) {
+      const vec e = exp(at.load(z + c) - largest);
+      some += at.keep(e);
+      at.store(z + c, e);
+    });
+    total += sums[first / draw_stretch] = sum(some);
+  }
+  double part = uniform * total;
+  std::int64_t first = 0;
+  for (; first + draw_stretch < classes && sums[first / draw_stretch] <= part; first += draw_stretch)
+    part -= sums[first / draw_stretch];
+  std::int64_t drawn = first;
+  for (std::int64_t c = first; c < std::min(classes, first + draw_stretch); ++c) {
+    if (z[c] > 0) drawn = c;
+    if ((part -= z[c]) < 0) break;
+  }
+  return drawn;
+}
+
+template <class T>
+void draw_all(const DrawClasses& op, const KernelContext& context) {
+  const std::int64_t rows = op.logits.dim(1), pieces = pieces_of(op);
+  const std::int64_t real = std::clamp<std::int64_t>(*op.count.data<std::int32_t>() - op.row_begin, 0, rows);
+  const DropoutKey key = static_cast<const StepInputs*>(op.step_inputs.raw())->dropout;
+  const float* bias = op.bias ? op.bias.data<float>() : nullptr;
+  Scratch scratch(context.scratch);
+  const DrawMemory memory = take(op, scratch);
+  parallel_pieces(pieces, thread_limit(), [&](std::int64_t piece, int) {
+    float* z = memory.z + piece * op.classes;
+    for (std::int64_t r = rows * piece / pieces; r < std::min(rows * (piece + 1) / pieces, real); ++r) {
+      row_of<T>(op, r).for_each_stretch([&](const T* from, std::int64_t first, std::int64_t count) {
+        for_columns(0, count, [&](std::int64_t c, auto at) {
+          const vec value = at.load(from + c);
+          at.store(z + first + c, bias == nullptr ? value : value + at.load(bias + first + c));
+        });
+      });
+      op.drawn.data<std::int32_t>()[op.row_begin + r] =
+          static_cast<std::int32_t>(draw_from(z, op.classes, memory.sums + piece * memory.stretches,
+                                              uniform_of_row(key, op.site, op.row_begin + r)));
+    }
+  });
+}
+
 // Fixed pieces of the rows, whose sums are added in order.
 template <class T, class Operation>
 void all_rows(const Operation& op, const KernelContext& context) {
@@ -252,6 +316,17 @@ void all_rows(const Operation& op, const KernelContext& context) {
 std::size_t softmax_cross_entropy_scratch(const SoftmaxCrossEntropy& op) { return scratch_bytes(op); }
 std::size_t softmax_divergence_scratch(const SoftmaxDivergence& op) { return scratch_bytes(op); }
 
+std::size_t draw_classes_scratch(const DrawClasses& op) {
+  Scratch scratch;
+  take(op, scratch);
+  return scratch.bytes();
+}
+
+template <class T>
+void draw_classes(const DrawClasses& op, const KernelContext& context) {
+  draw_all<T>(op, context);
+}
+
 template <class T>
 void softmax_cross_entropy(const SoftmaxCrossEntropy& op, const KernelContext& context) {
   all_rows<T>(op, context);
@@ -262,6 +337,7 @@ void softmax_divergence(const SoftmaxDivergence& op, const KernelContext& contex
   all_rows<T>(op, context);
 }
 
+COMERA_FOR_EACH_TYPE(DrawClasses, draw_classes)
 COMERA_FOR_EACH_TYPE(SoftmaxCrossEntropy, softmax_cross_entropy)
 COMERA_FOR_EACH_TYPE(SoftmaxDivergence, softmax_divergence)
 

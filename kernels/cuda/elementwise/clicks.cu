@@ -145,25 +145,46 @@ constexpr int loss_threads = 1024;
 template <class T>
 __global__ void __launch_bounds__(loss_threads)
     binary_cross_entropy_kernel(T* logits, const float* labels, const std::int32_t* count,
-                                std::int64_t examples, bool gradient, StepResults* results) {
+                                const std::int32_t* targets, double factor, std::int64_t examples,
+                                bool gradient, StepResults* results) {
   auto* scratch = shared_array<double>(loss_threads / warp);
-  double loss = 0, correct = 0;
+  if (targets != nullptr) factor *= static_cast<double>(*targets) / max(*count, 1);
+  const auto weight = static_cast<float>(factor);
+  double loss = 0, correct = 0, replaced = 0, found = 0;
   for (std::int64_t b = threadIdx.x; b < examples; b += loss_threads) {
     const bool real = b < *count;
     const float z = real ? static_cast<float>(logits[b]) : 0.F, label = real ? labels[b] : 0.F;
     const float small = expf(-fabsf(z));  // to avoid overflow
     if (real) {
       loss += static_cast<double>((z > 0 ? z : 0) - z * label + log1pf(small));
-      correct += (z > 0) == (label > 0.5F) ? 1 : 0;
+      const bool positive = label > 0.5F, right = (z > 0) == positive;
+      correct += right ? 1 : 0;
+      replaced += positive ? 1 : 0;
+      found += positive && right ? 1 : 0;
     }
-    if (gradient) logits[b] = static_cast<T>(real ? (z > 0 ? 1 : small) / (1 + small) - label : 0.F);
+    if (gradient)
+      logits[b] = static_cast<T>(real ? weight * ((z > 0 ? 1 : small) / (1 + small) - label) : 0.F);
   }
   loss = block_sum(loss, scratch);
   correct = block_sum(correct, scratch);
+  if (targets != nullptr) {
+    replaced = block_sum(replaced, scratch);
+    found = block_sum(found, scratch);
+  }
   if (threadIdx.x > 0) return;
-  results->loss_sum += loss;
-  results->target_count += *count;
-  results->correct += correct;
+  results->loss_sum += factor * loss;
+  if (targets == nullptr) {
+    results->target_count += *count;
+    results->correct += correct;
+    return;
+  }
+  DetectionResults& detection = results->detection;
+  detection.loss_sum += loss;
+  detection.weighed += factor * loss;
+  detection.tokens += *count;
+  detection.correct += correct;
+  detection.replaced += replaced;
+  detection.found += found;
 }
 
 template <class T>
@@ -171,8 +192,8 @@ void binary_cross_entropy(const BinaryCrossEntropy& op, const KernelContext& con
   COMERA_LAUNCH(context.stream,
                 (LaunchShape{.threads = loss_threads, .shared_bytes = loss_threads / warp * sizeof(double)}),
                 (binary_cross_entropy_kernel<T>), op.logits.data<T>(), op.labels.data<float>(),
-                ints(op.count), op.logits.elements(), op.gradient,
-                static_cast<StepResults*>(op.results.raw()));
+                ints(op.count), op.targets ? ints(op.targets) : nullptr, op.targets ? op.factor : 1.0,
+                op.logits.elements(), op.gradient, static_cast<StepResults*>(op.results.raw()));
 }
 
 template <class T>

@@ -226,6 +226,54 @@ __global__ void __launch_bounds__(threads) divergence_rows(Rows<T> op, Taught ta
                                       theirs.value - logf(theirs.sum));
 }
 
+// The largest logit of a row; exponentials of a thread's own run of neighbouring classes, and their sums of
+// all threads in order; then the thread in whose run the drawn part of the sum lies finds the class. Without
+// biased groups, since runs begin anywhere: a logit is read three times.
+template <class T>
+__global__ void __launch_bounds__(threads)
+    draw_rows(Rows<T> op, const StepInputs* inputs, std::uint32_t site, std::int32_t* drawn) {
+  auto* sums = shared_array<double>(threads + 1);
+  const std::int64_t row = blockIdx.x, all_row = op.row_begin + row;
+  if (all_row >= *op.count) return;
+  const auto inner = static_cast<std::uint32_t>(op.inner), classes = static_cast<std::uint32_t>(op.classes);
+  const auto z = [&](std::uint32_t c) {
+    const auto logit = static_cast<float>(op.logits[(c / inner * op.rows + row) * op.inner + c % inner]);
+    return op.bias == nullptr ? logit : logit + op.bias[c];
+  };
+  float largest = -FLT_MAX;
+  for (std::uint32_t c = threadIdx.x; c < classes; c += threads) {
+    const float value = z(c);
+    largest = value > largest ? value : largest;
+  }
+  for (int bits = warp / 2; bits > 0; bits /= 2)
+    largest = fmaxf(largest, __shfl_xor_sync(all_lanes, largest, bits));
+  if (lane_of_thread() == 0) sums[warp_of_thread()] = largest;
+  __syncthreads();
+  for (int w = 0; w < warps; ++w) largest = fmaxf(largest, static_cast<float>(sums[w]));
+  __syncthreads();
+  const std::uint32_t each = (classes + threads - 1) / threads;
+  const std::uint32_t first = min(threadIdx.x * each, classes), last = min(first + each, classes);
+  double own = 0;
+  for (std::uint32_t c = first; c < last; ++c) own += static_cast<double>(exponential(z(c) - largest));
+  sums[threadIdx.x + 1] = own;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    sums[0] = 0;
+    for (int t = 0; t < threads; ++t) sums[t + 1] += sums[t];
+    drawn[all_row] = static_cast<std::int32_t>(classes - 1);  // if rounding leaves no other
+  }
+  __syncthreads();
+  const double part = uniform_of_row(inputs->dropout, site, all_row) * sums[threads];
+  if (!(sums[threadIdx.x] <= part && part < sums[threadIdx.x + 1])) return;
+  double sum = sums[threadIdx.x];
+  std::uint32_t c = first;
+  for (; c + 1 < last; ++c) {
+    sum += static_cast<double>(exponential(z(c) - largest));
+    if (sum > part) break;
+  }
+  drawn[all_row] = static_cast<std::int32_t>(c);
+}
+
 // One block: the totals over the rows. correct: null without hits. counts: whether rows are targets.
 __global__ void __launch_bounds__(threads)
     add_results(const double* losses, const float* correct, std::int64_t rows, std::int64_t row_begin,
@@ -393,11 +441,29 @@ void softmax_divergence(const SoftmaxDivergence& op, const KernelContext& contex
   launch(op, rows, context);
 }
 
+template <class T>
+void draw_classes(const DrawClasses& op, const KernelContext& context) {
+  if (op.logits.dim(1) == 0) return;
+  Rows<T> rows{};
+  rows.logits = op.logits.data<T>();
+  rows.bias = op.bias ? op.bias.data<float>() : nullptr;
+  rows.rows = op.logits.dim(1), rows.inner = op.logits.dim(2), rows.classes = op.classes;
+  rows.count = op.count.data<std::int32_t>();
+  rows.row_begin = op.row_begin;
+  COMERA_LAUNCH(
+      context.stream,
+      (LaunchShape{.grid = {rows.rows}, .threads = threads, .shared_bytes = (threads + 1) * sizeof(double)}),
+      (draw_rows<T>), rows, static_cast<const StepInputs*>(op.step_inputs.raw()), op.site,
+      op.drawn.data<std::int32_t>());
+}
+
 }  // namespace
 
 void register_cross_entropy(Backend& backend, bool /*tf32*/) {
   backend.set<SoftmaxCrossEntropy>(DType::float32, softmax_cross_entropy<float>,
                                    softmax_cross_entropy_scratch);
+  backend.set<DrawClasses>(DType::float32, draw_classes<float>);
+  backend.set<DrawClasses>(DType::bfloat16, draw_classes<bfloat16>);
   backend.set<SoftmaxDivergence>(DType::float32, softmax_divergence<float>, softmax_divergence_scratch);
   backend.set<SoftmaxDivergence>(DType::bfloat16, softmax_divergence<bfloat16>, softmax_divergence_scratch);
   backend.set<SoftmaxCrossEntropy>(DType::bfloat16, softmax_cross_entropy<bfloat16>,

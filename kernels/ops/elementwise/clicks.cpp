@@ -58,6 +58,7 @@ void BinaryCrossEntropy::check() const {
   check_tensor(name, "logits", logits, {logits.dim(0), 1}, compute());
   check_elements(name, "labels", labels, logits.dim(0), DType::float32);
   check_elements(name, "count", count, 1, DType::int32);
+  if (targets) check_elements(name, "targets", targets, 1, DType::int32);
   check_step_values(name, "results", results, sizeof(StepResults));
 }
 

@@ -41,10 +41,16 @@ struct DotInteractionBackward {
 // Binary cross-entropy: Σ_b log(1 + exp(z_b)) - y_b z_b over b below count, computed so that a large z does
 // not overflow. With gradient, z becomes 1 / (1 + exp(-z)) - y, and 0 beyond count. A prediction is correct
 // if z is above 0 where the label is 1, or not above 0 where it is 0.
+//
+// With `targets` the loss is added to one of that many targets: its mean over the examples counts `factor`
+// times for each of them, so that loss and gradient are multiplied by factor targets / count. Then the
+// examples are no targets themselves, and results.detection has their sums.
 struct BinaryCrossEntropy {
-  Tensor logits;  // in and, with gradient, out (B, 1)
-  Tensor labels;  // float32 (B): 0 or 1
-  Tensor count;   // int32 (1)
+  Tensor logits;        // in and, with gradient, out (B, 1)
+  Tensor labels;        // float32 (B): 0 or 1
+  Tensor count;         // int32 (1)
+  Tensor targets = {};  // int32 (1), or left out
+  double factor = 1;
   bool gradient = false;
   Tensor results;  // StepResults: adds loss, count and correct predictions
 

@@ -51,6 +51,23 @@ Work work_of(const SoftmaxDivergence& op) {
       0, (op.gradient ? 2 : 1) * once(op.logits) + rows * once(op.teacher) + once(op.bias) + twice(op.dbias)};
 }
 
+void DrawClasses::check() const {
+  const char* name = "DrawClasses";
+  COMERA_CHECK(logits.shape().dims() == 3, "{}: logits must be (outer, rows, inner), not {}", name,
+               logits.shape().text());
+  const std::int64_t padded = logits.dim(0) * logits.dim(2);
+  COMERA_CHECK(classes >= 1 && classes <= padded, "{}: {} classes do not fit {} columns", name, classes,
+               padded);
+  check_optional(name, "bias", bias, {classes}, master_of(compute()));
+  check_elements(name, "drawn", drawn, drawn.elements(), DType::int32);
+  COMERA_CHECK(row_begin >= 0 && row_begin + logits.dim(1) <= drawn.elements(), "{}: rows {}..{} of {}", name,
+               row_begin, row_begin + logits.dim(1), drawn.elements());
+  check_elements(name, "count", count, 1, DType::int32);
+  check_step_values(name, "step_inputs", step_inputs, sizeof(StepInputs));
+}
+
+Work work_of(const DrawClasses& op) { return {0, once(op.logits) + once(op.bias)}; }
+
 void DenseMaskedCrossEntropy::check() const {
   const char* name = "DenseMaskedCrossEntropy";
   const std::int64_t rows = h.dim(0), width = h.dim(1), classes = table.dim(0);

@@ -58,14 +58,39 @@ struct SoftmaxDivergence {
   void check() const;
 };
 
+// Draws a class for each row from softmax(logits + bias), in the layout of SoftmaxCrossEntropy: the first
+// class up to which the probabilities sum to more than the row's uniform number, which depends on the step's
+// key, the site and the row (kernels/shared/dropout.h). Logits are not changed.
+struct DrawClasses {
+  Tensor logits;  // (outer, rows, inner)
+  Tensor bias;    // (classes), or left out
+  Tensor count;   // int32 (1): number of valid rows overall
+  std::int64_t row_begin = 0;
+  std::int64_t classes = 0;
+  std::uint32_t site = 0;  // of the step's random numbers
+  Tensor step_inputs;
+  Tensor drawn;  // out int32 (all rows): those of this chunk below the count are written
+
+  DType compute() const { return logits.dtype(); }
+  void check() const;
+};
+
+// Asks a cross-entropy for a class drawn for each row (DrawClasses). Nothing without `drawn`.
+struct ClassDraws {
+  std::uint32_t site = 0;
+  Tensor step_inputs;
+  Tensor drawn;  // int32 (all rows)
+};
+
 // What a teacher adds to a cross-entropy: SoftmaxDivergence of the same rows. Nothing without `teacher`.
 struct SoftTargets {
   Tensor teacher;  // logits (all rows, classes), in the type of parameters
   double temperature = 1, factor = 1;
   bool alone = false;  // without the cross-entropy of the targets
 };
-// The cross-entropy, or its sum with the divergence, as one loss of the logits.
-void softmax_losses(const Context& context, const SoftmaxCrossEntropy& op, const SoftTargets& soft);
+// The cross-entropy, or its sum with the divergence, as one loss of the logits; before it the draws.
+void softmax_losses(const Context& context, const SoftmaxCrossEntropy& op, const SoftTargets& soft,
+                    const ClassDraws& draws = {});
 
 // Cross-entropy of a tied decoder, logits = h tableᵀ + bias, over chunks of rows, so that rows x classes
 // never exists as a whole. With gradient, the same pass writes dh and adds to dtable and dbias.
@@ -76,6 +101,7 @@ struct DenseMaskedCrossEntropy {
   Tensor targets;        // int32 (P)
   Tensor count;          // int32 (1)
   SoftTargets soft = {};
+  ClassDraws draws = {};
   bool gradient = false;
   Tensor dh;       // out (P, width), with gradient; may not be h
   Tensor results;  // StepResults
@@ -95,6 +121,7 @@ struct TTMMaskedCrossEntropy {
   Tensor targets;        // int32 (P)
   Tensor count;          // int32 (1)
   SoftTargets soft = {};
+  ClassDraws draws = {};
   bool gradient = false;
   Tensor dh;       // out (P, nl nr), with gradient
   Tensor results;  // StepResults

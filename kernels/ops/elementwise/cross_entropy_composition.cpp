@@ -53,7 +53,7 @@ void dense_masked_cross_entropy(const DenseMaskedCrossEntropy& op, const Context
                                        .classes = classes,
                                        .gradient = op.gradient,
                                        .results = op.results},
-                   op.soft);
+                   op.soft, op.draws);
     if (!op.gradient) continue;
     run(context, MatrixProduct{.a = logits,
                                .b = op.table,
@@ -115,7 +115,7 @@ void ttm_masked_cross_entropy(const TTMMaskedCrossEntropy& op, const Context& co
                                        .classes = classes,
                                        .gradient = op.gradient,
                                        .results = op.results},
-                   op.soft);
+                   op.soft, op.draws);
     if (!op.gradient) continue;
     run(context, MatrixProduct{.a = logits,
                                .b = t,
@@ -171,7 +171,17 @@ void ttm_masked_cross_entropy(const TTMMaskedCrossEntropy& op, const Context& co
 
 }  // namespace
 
-void softmax_losses(const Context& context, const SoftmaxCrossEntropy& op, const SoftTargets& soft) {
+void softmax_losses(const Context& context, const SoftmaxCrossEntropy& op, const SoftTargets& soft,
+                    const ClassDraws& draws) {
+  if (draws.drawn)
+    run(context, DrawClasses{.logits = op.logits,
+                             .bias = op.bias,
+                             .count = op.count,
+                             .row_begin = op.row_begin,
+                             .classes = op.classes,
+                             .site = draws.site,
+                             .step_inputs = draws.step_inputs,
+                             .drawn = draws.drawn});
   if (!soft.teacher) return run(context, op);
   SoftmaxDivergence divergence{.logits = op.logits,
                                .bias = op.bias,
