@@ -38,6 +38,7 @@ void PackedBatch::lay_out(std::int32_t* base, Device device) {
     *tensor = Tensor(base, {elements}, DType::int32, device);
     base += aligned(elements);
   }
+  unique_total = counts.slice(3, {1});
   static_assert(sizeof(float) == sizeof(std::int32_t));
   scores = Tensor(base, {sequences * capacity.scores}, DType::float32, device);
   token_rows = Tensor(base + aligned(sequences * capacity.scores), {std::max({tokens, sequences, masked})},
@@ -86,6 +87,13 @@ void PackedBatch::check(std::span<const std::byte> block) const {
       "masked positions and {} unique ids",
       block.size(), capacity.tokens, capacity.sequences, capacity.longest, capacity.masked,
       capacity.unique_ids);
+}
+
+PackedBatch PackedBatch::view() const {
+  PackedBatch batch;
+  batch.capacity = capacity;
+  batch.lay_out(static_cast<std::int32_t*>(block()), token_ids.device());
+  return batch;
 }
 
 PackedBatch PackedBatch::over(void* memory, const MicroBatchCapacity& capacity) {

@@ -48,8 +48,12 @@ class PackedBatch {
   Tensor right_order;     // (U) indices into unique_ids, sorted by (id % right rows of the TTM, id)
   Tensor slots;           // (T or 0) p S + s of token p of sequence s: its row in a table (longest, S)
   Tensor counts;          // (6)
+  Tensor unique_total;    // (1) of counts: the number of unique_ids
   Tensor capacities;      // (7) T, S, longest, P, U, L, slots: the capacity that the block was filled for
   Tensor token_rows;      // (max of T, S and P) 0, 1, 2, ...
+
+  // The same tensors, in the memory of this batch, which must outlive them.
+  PackedBatch view() const;
 
   // The batch's block: from token_ids to token_rows.
   void* block() const { return token_ids.raw(); }
@@ -60,7 +64,7 @@ class PackedBatch {
   Tensor token_count() const { return counts.slice(0, {1}); }
   Tensor sequence_count() const { return counts.slice(1, {1}); }
   Tensor masked_count() const { return counts.slice(2, {1}); }
-  Tensor unique_count() const { return counts.slice(3, {1}); }
+  Tensor unique_count() const { return unique_total; }
   Tensor example_count() const { return counts.slice(4, {1}); }
   Tensor score_count() const { return counts.slice(5, {1}); }  // L times the examples
   // The tokens, for lookups in their table.

@@ -54,7 +54,10 @@ void save_parameters(CheckpointWriter& writer, const ParameterStore& store) {
 
 namespace {
 
-bool is_of_head(std::string_view parameter) { return parameter.starts_with("head."); }
+// Or of the generator beside it: what only the task of its run needs.
+bool is_of_head(std::string_view parameter) {
+  return parameter.starts_with("head.") || parameter.starts_with("generator.");
+}
 
 // What a student learns with its teacher alone: no other model has it.
 bool is_of_lesson(std::string_view parameter) { return parameter.starts_with("distillation."); }

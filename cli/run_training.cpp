@@ -45,19 +45,29 @@ void print_held_out(const Evaluation& e) {
         "                 train with a lower learning rate\n");
     return;
   }
-  print_out(
-      "held-out loss    {} nats per masked token, over {} tokens\n"
-      "masked accuracy  {:.2f} %\n",
-      good(fmt::format("{:.4f}", e.loss)), grouped(e.targets), 100 * e.accuracy);
-  const auto& [baselines, sources] = e.details_as<MaskedLanguageDetails>();
+  const auto& [detection, baselines, sources] = e.details_as<MaskedLanguageDetails>();
+  if (detection)
+    print_out(
+        "held-out loss    {} as weighed, over {} masked tokens\n"
+        "generator        {:.4f} nats per masked token, accuracy {:.2f} %\n"
+        "discriminator    {:.4f} nats per token; {:.1f} % of the {:.1f} % replaced ones found\n",
+        good(fmt::format("{:.4f}", e.loss)), grouped(e.targets), detection->generator_loss, 100 * e.accuracy,
+        detection->loss, 100 * detection->found, 100 * detection->replaced);
+  else
+    print_out(
+        "held-out loss    {} nats per masked token, over {} tokens\n"
+        "masked accuracy  {:.2f} %\n",
+        good(fmt::format("{:.4f}", e.loss)), grouped(e.targets), 100 * e.accuracy);
   const double gain = baselines.unigram - e.loss;
-  print_out(
-      "baselines        unigram {:.4f}, uniform {:.4f} nats;\n"
-      "                 the model is {:.4f} nats {} than unigram\n",
-      baselines.unigram, baselines.uniform, std::abs(gain), gain >= 0 ? "better" : "worse");
+  if (!detection)
+    print_out(
+        "baselines        unigram {:.4f}, uniform {:.4f} nats;\n"
+        "                 the model is {:.4f} nats {} than unigram\n",
+        baselines.unigram, baselines.uniform, std::abs(gain), gain >= 0 ? "better" : "worse");
   for (const SourceEvaluation& source : sources)
-    print_out("  {:<14} {:.4f} nats over {} tokens; accuracy {:.2f} %; unigram {:.4f}\n", source.name,
-              source.loss, grouped(source.targets), 100 * source.accuracy, source.baselines.unigram);
+    print_out("  {:<14} {:.4f} nats over {} tokens; accuracy {:.2f} %{}\n", source.name, source.loss,
+              grouped(source.targets), 100 * source.accuracy,
+              detection ? "" : fmt::format("; unigram {:.4f}", source.baselines.unigram));
 }
 
 // In a compressing phase, only a model of the target size can be the best.
@@ -135,7 +145,7 @@ void print_costs(TrainingRun& run, const TrainingOutcome& outcome) {
 void print_next(const Recipe& recipe) {
   const std::string run = for_shell(recipe.run.output);
   print_out("\n{}\n", styled(stdout, Style::heading, "What to try next:"));
-  if (!recipe.data.validation.empty())
+  if (!recipe.data.validation.empty() && recipe.model.head == HeadKind::mlm)
     print_out("  comera fill-mask {} --held-out {}\n", run, for_shell(recipe.data.validation));
   print_out(
       "  comera report {0} --output {1}\n"

@@ -148,7 +148,8 @@ Exported export_model(const LoadedModel& loaded, const std::filesystem::path& ru
   ExportFolder target(folder, options.overwrite);
   const std::vector<CarriedParameter> carried = carried_parameters(*loaded.trained.reader);
   std::unique_ptr<Model> encoder;
-  if (options.sentence_vectors && loaded.model.config().head != HeadKind::contrastive)
+  const HeadKind head = loaded.model.config().head;
+  if ((options.sentence_vectors && head != HeadKind::contrastive) || head == HeadKind::replaced_tokens)
     encoder = without_head(loaded.model, loaded.processor);
   const Model& model = encoder ? *encoder : loaded.model;
   const EncoderConfig& config = model.config();

@@ -31,6 +31,7 @@ data::TaskKind kind_of(HeadKind head) {
       return data::TaskKind::contrastive;
     case HeadKind::classification:
     case HeadKind::mlm:
+    case HeadKind::replaced_tokens:
       break;
   }
   return data::TaskKind::classification;

@@ -73,6 +73,7 @@ HeadNames names_of(HeadKind head) {
     case HeadKind::regression:
     case HeadKind::multi_label:
     case HeadKind::contrastive:
+    case HeadKind::replaced_tokens:
       break;
   }
   return {"AutoModelForSequenceClassification", "text-classification"};
@@ -138,7 +139,8 @@ std::string model_card(const LoadedModel& loaded, const std::filesystem::path& r
       "An encoder of comera, which trains tensor-compressed weights (CoMERA: Yang et al., NeurIPS 2024): "
       "{}, a vocabulary of {}.\n\n",
       architecture_text(config), config.vocabulary);
-  const std::int64_t own = loaded.model.parameters().count();
+  const std::int64_t own =
+      loaded.model.parameters().count() - generator_parameters(loaded.model.parameters());
   text += fmt::format(
       "Trained with {} parameters; with every layer dense it has {} ({:.2f} times as many). These files hold "
       "{}: {}.\n"

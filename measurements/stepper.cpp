@@ -49,7 +49,7 @@ MicroBatchCapacity capacity_of(const StepBenchmarkOptions& options) {
   MicroBatchCapacity capacity =
       data::capacity_for(options.tokens, options.length, options.mask_probability, config.vocabulary);
   capacity.sequences = std::max<std::int64_t>(capacity.sequences, options.tokens / options.length);
-  if (config.head != HeadKind::mlm) capacity.masked = 0;
+  if (!is_pretraining(config.head)) capacity.masked = 0;
   make_room_for_targets(config.head, capacity);
   capacity.scores = config.scores_per_example(capacity.sequences);
   return capacity;
@@ -71,7 +71,7 @@ data::Batch random_batch(const StepBenchmarkOptions& options, const MicroBatchCa
     std::vector<std::int32_t> ids(options.length), positions, targets;
     for (std::int64_t i = 0; i < options.length; ++i) {
       ids[i] = draw();
-      if (config.head == HeadKind::mlm && uniform(engine) < options.mask_probability) {
+      if (is_pretraining(config.head) && uniform(engine) < options.mask_probability) {
         positions.push_back(static_cast<std::int32_t>(i));
         targets.push_back(draw());
       } else if (config.head == HeadKind::token_classification) {

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 
+#include <cmath>
+
 #include "kernels/core/check.h"
+#include "model/encoder_step.h"
 
 namespace comera {
 
@@ -14,7 +17,7 @@ std::string_view name_of(Positions positions) {
 std::string_view name_of(HeadKind head) {
   constexpr std::string_view names[] = {"mlm",         "classification",       "regression",
                                         "multi_label", "token_classification", "question_answering",
-                                        "contrastive"};
+                                        "contrastive", "replaced_tokens"};
   return names[static_cast<int>(head)];
 }
 
@@ -60,8 +63,8 @@ std::vector<EncoderConfig::LinearLayer> EncoderConfig::linear_layers() const {
     add(fmt::format("encoder.{}.ffn.up", i), "ffn_up", tensorized.ffn_up, hidden, ffn);
     add(fmt::format("encoder.{}.ffn.down", i), "ffn_down", tensorized.ffn_down, ffn, hidden);
   }
-  if (head == HeadKind::mlm || reads_sequences(head))
-    add(head == HeadKind::mlm ? "head.transform" : "head.pooler", "head", tensorized.head, hidden,
+  if (head == HeadKind::mlm || head == HeadKind::replaced_tokens || reads_sequences(head))
+    add(reads_sequences(head) ? "head.pooler" : "head.transform", "head", tensorized.head, hidden,
         head_outputs());
   return list;
 }
@@ -127,6 +130,27 @@ void check_lte(const EncoderConfig& config) {
   COMERA_CHECK(!config.float8, "lte: does not support 8-bit operands; set precision.compute = \"bf16\"");
 }
 
+void check_generator(const EncoderConfig& config) {
+  const GeneratorConfig& generator = config.generator;
+  COMERA_CHECK(generator.width > 0 && generator.width <= 1,
+               "generator.width must be above 0 and at most 1, not {}", generator.width);
+  COMERA_CHECK(generator.weight > 0, "generator.weight must be positive, not {}", generator.weight);
+  const double hidden = generator.width * static_cast<double>(config.hidden);
+  COMERA_CHECK(
+      hidden >= 1 && std::abs(hidden - std::round(hidden)) < 1e-6,
+      "generator.width = {} of model.hidden = {} is {}, which is no width of a generator; choose a share "
+      "that gives a whole number",
+      generator.width, config.hidden, hidden);
+  COMERA_CHECK(
+      config.positions != Positions::rotary || std::llround(hidden) % 2 == 0,
+      "generator.width = {} of model.hidden = {} is {}, but model.positions = \"rotary\" rotates pairs; "
+      "choose a share that gives an even number",
+      generator.width, config.hidden, hidden);
+  COMERA_CHECK(!config.distillation.any(),
+               "distillation: a student cannot also learn from a generator; choose "
+               "model.head = \"mlm\"");
+}
+
 }  // namespace
 
 void EncoderConfig::validate() const {
@@ -187,6 +211,26 @@ void EncoderConfig::validate() const {
   if (!tensorized.ranks.empty()) check_layer_ranks(*this);
   if (low_rank) check_low_rank(*this);
   if (lte) check_lte(*this);
+  if (head == HeadKind::replaced_tokens) check_generator(*this);
+}
+
+EncoderConfig EncoderConfig::generator_encoder() const {
+  const auto share = [&](std::int64_t size) {
+    return std::max<std::int64_t>(1, std::llround(generator.width * static_cast<double>(size)));
+  };
+  EncoderConfig encoder = dense_baseline();
+  encoder.head = HeadKind::mlm;
+  encoder.embedding_size = table_width();
+  encoder.hidden = share(hidden);
+  // At most the share of heads, of equal width, and of an even one where pairs are rotated.
+  const std::int64_t pair = positions == Positions::rotary ? 2 : 1;
+  for (encoder.heads = share(heads); encoder.heads > 1; --encoder.heads)
+    if (encoder.hidden % (encoder.heads * pair) == 0) break;
+  encoder.ffn = share(ffn);
+  encoder.float8.reset();
+  encoder.distillation = {};
+  encoder.place = {.prefix = "generator.", .dropout_sites = dropout_site::generator};
+  return encoder;
 }
 
 EncoderConfig EncoderConfig::dense_baseline() const {

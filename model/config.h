@@ -20,6 +20,7 @@ enum class HeadKind : std::uint8_t {
   token_classification,  // a class of each labelled token
   question_answering,    // the first and the last token of a span
   contrastive,           // vectors that are near each other where texts belong together
+  replaced_tokens,       // which tokens a generator has replaced
 };
 // Whether the head has layers that read one vector per sequence.
 constexpr bool reads_sequences(HeadKind head) {
@@ -29,6 +30,10 @@ constexpr bool reads_sequences(HeadKind head) {
 constexpr bool reads_tokens(HeadKind head) {
   return head == HeadKind::mlm || head == HeadKind::token_classification ||
          head == HeadKind::question_answering;
+}
+// Whether it is trained on masked sequences of tokens alone: pretraining.
+constexpr bool is_pretraining(HeadKind head) {
+  return head == HeadKind::mlm || head == HeadKind::replaced_tokens;
 }
 std::string_view name_of(HeadKind head);
 // How the encoder encodes token positions.
@@ -83,6 +88,21 @@ struct ContrastiveConfig {
   std::int64_t examples(std::int64_t sequences) const { return sequences / texts; }
   std::int64_t documents(std::int64_t sequences) const { return (texts - 1) * examples(sequences); }
   friend bool operator==(const ContrastiveConfig&, const ContrastiveConfig&) = default;
+};
+
+// The generator beside an encoder that learns to find replaced tokens (model/model.h). It has the encoder's
+// embedding and number of layers; all its own layers are dense.
+struct GeneratorConfig {
+  double width = 0.25;  // its hidden size, heads and feed-forward size relative to the encoder's
+  double weight = 50;   // of the mean loss of all tokens beside the generator's, which has 1
+  friend bool operator==(const GeneratorConfig&, const GeneratorConfig&) = default;
+};
+
+// Where a network stands in a model.
+struct NetworkPlace {
+  std::string prefix;               // of its parameters' names
+  std::uint32_t dropout_sites = 0;  // is added to dropout_site (model/encoder_step.h)
+  friend bool operator==(const NetworkPlace&, const NetworkPlace&) = default;
 };
 
 // What a student learns from a teacher's answers to the same micro-batch (model/layers/teacher_losses.h), by
@@ -149,12 +169,15 @@ struct EncoderConfig : EncoderArchitecture {
   DType compute = DType::float32;  // of activations and products; float64 is used by the oracle
   // Whether a step multiplies the losses of a classification head by PackedBatch::scores.
   bool weighted = false;
-  ContrastiveConfig contrastive = {};       // of a contrastive head
-  DistillationConfig distillation = {};     // of a student
+  ContrastiveConfig contrastive = {};    // of a contrastive head
+  DistillationConfig distillation = {};  // of a student
+  GeneratorConfig generator = {};        // beside a head for replaced tokens
+  NetworkPlace place = {};
   std::optional<Float8Config> float8 = {};  // 8-bit operands of products in linear layers, where possible
 
   // For a head that reads tokens: its logits for each.
   std::int64_t token_outputs() const {
+    if (head == HeadKind::replaced_tokens) return 1;
     return head == HeadKind::mlm ? vocabulary : head == HeadKind::question_answering ? 2 : classes;
   }
   // For a head on a sequence's vector: its logits per sequence, or 1 score.
@@ -180,6 +203,9 @@ struct EncoderConfig : EncoderArchitecture {
   void validate() const;
   // The same model with every layer dense.
   EncoderConfig dense_baseline() const;
+
+  // The generator beside this encoder, which uses the encoder's embedding tables: a masked-language encoder.
+  EncoderConfig generator_encoder() const;
 
   // A linear layer that may be a tensor train.
   struct LinearLayer {

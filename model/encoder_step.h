@@ -1,6 +1,7 @@
 #pragma once
 
 #include "batches/packed_batch.h"
+#include "kernels/ops/elementwise/cross_entropy.h"
 #include "model/step.h"
 
 namespace comera {
@@ -23,12 +24,16 @@ struct EncoderStep : Step {
   const PackedBatch& batch;
   const MergedEncoder* merged;    // always set for modules; null in a step: the model computes it
   const TeacherAnswers* teacher;  // null: nothing is learned from one
+  ClassDraws draws = {};          // of a generator's head, for each masked position; empty: none
+  Tensor replaced = {};           // float32 (T), of a discriminator: 1 where a token has been replaced
 };
 
 // Each dropout of the model has its own site, which its mask depends on.
 namespace dropout_site {
 inline constexpr std::uint32_t embedding = 0;
 inline constexpr std::uint32_t pooler = 1;
+inline constexpr std::uint32_t draws = 2;             // of a generator's ids
+inline constexpr std::uint32_t generator = 1U << 16;  // is added to the sites of a generator's layers
 constexpr std::uint32_t attention(std::uint32_t layer) { return 16 + 4 * layer; }
 constexpr std::uint32_t attention_output(std::uint32_t layer) { return 17 + 4 * layer; }
 constexpr std::uint32_t feed_forward(std::uint32_t layer) { return 18 + 4 * layer; }

@@ -11,9 +11,9 @@ namespace comera {
 std::vector<MissedOperation> Model::missed_operations(const MachineModel& gpu,
                                                       const MicroBatchCapacity& micro_batch) const {
   const std::int64_t tokens = micro_batch.tokens, longest = micro_batch.longest;
-  const std::optional<RowSubset> read = head_->reads(PackedBatch::measuring(micro_batch));
+  const std::optional<RowSubset> read = head().reads(PackedBatch::measuring(micro_batch));
   const auto rows_read_of = [&](std::size_t block) {
-    const RowSubset* early = rows_of(block, read && reads_early() ? &*read : nullptr);
+    const RowSubset* early = network_.rows_of(block, read && network_.reads_early() ? &*read : nullptr);
     return early ? early->most : tokens;
   };
   using Reason = std::function<std::optional<std::string>(const EncoderBlock&, std::int64_t rows)>;
@@ -33,8 +33,8 @@ std::vector<MissedOperation> Model::missed_operations(const MachineModel& gpu,
   };
   std::vector<MissedOperation> missed;
   for (const auto& [operation, why] : operations)
-    for (std::size_t i = 0; i < blocks_.size(); ++i)
-      if (const std::optional<std::string> reason = why(*blocks_[i], rows_read_of(i)))
+    for (std::size_t i = 0; i < network_.blocks().size(); ++i)
+      if (const std::optional<std::string> reason = why(*network_.blocks()[i], rows_read_of(i)))
         missed.push_back({operation, static_cast<std::int64_t>(i), *reason});
   return missed;
 }

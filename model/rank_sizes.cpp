@@ -58,7 +58,9 @@ std::int64_t size_of(const Train& train, const std::vector<std::int64_t>& ranks)
 // The layers that each block's attention needs to pass anything from one token to another; nothing if the
 // head reads all of them.
 std::vector<std::vector<std::string>> ways_of(const EncoderConfig& config) {
-  if (!reads_tokens(config.head) && config.pooling == Pooling::mean) return {{}};
+  if (!reads_tokens(config.head) && config.head != HeadKind::replaced_tokens &&
+      config.pooling == Pooling::mean)
+    return {{}};
   if (config.tensorized.attention && config.tensorized.attention->diagonal) return {{}};
   std::vector<std::vector<std::string>> all;
   for (std::int64_t i = 0; i < config.layers; ++i) {

@@ -11,23 +11,11 @@ Teacher::Teacher(const Model& model, Pooling pooling, const DistillationConfig& 
       learned_(learned),
       processor_(processor),
       stream_(processor.allocator.stream()),
-      inputs_(processor.allocator, sizeof(StepInputs), MemoryKind::workspace),
-      results_(processor.allocator, sizeof(StepResults), MemoryKind::workspace) {
-  const StepInputs inputs;
-  const StepResults results;
-  processor.allocator.upload(inputs_.data(), &inputs, sizeof inputs, stream_);
-  processor.allocator.upload(results_.data(), &results, sizeof results, stream_);
-  processor.allocator.synchronize(stream_);
-}
+      forward_(processor) {}
 
 EncoderStep Teacher::step_of(const Context& context, const PackedBatch& batch,
                              const MergedEncoder* merged) const {
-  return EncoderStep({.context = context,
-                      .store = model_.parameters(),
-                      .inputs = inputs_.tensor({sizeof(StepInputs)}, DType::uint8),
-                      .results = results_.tensor({sizeof(StepResults)}, DType::uint8),
-                      .training = false},
-                     batch, merged);
+  return EncoderStep(forward_.of(context, model_.parameters()), batch, merged);
 }
 
 std::optional<RowSubset> Teacher::rows_for_vectors(const PackedBatch& batch) const {

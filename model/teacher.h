@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "kernels/ops/processor.h"
+#include "model/forward_step.h"
 #include "model/model.h"
 
 namespace comera {
@@ -32,7 +33,7 @@ class Teacher {
   DistillationConfig learned_;
   Processor processor_;
   Stream stream_;
-  Buffer inputs_, results_;
+  ForwardStep forward_;
   std::optional<Arena> arena_;  // with what prepare() has computed
   MicroBatchCapacity prepared_for_;
   MergedEncoder for_encoder_, for_logits_;

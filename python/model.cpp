@@ -55,7 +55,7 @@ class PythonModel {
   }
 
   Array<float> predict(const Texts& texts) const {
-    if (loaded_.model.config().head == HeadKind::mlm)
+    if (is_pretraining(loaded_.model.config().head))
       throw UsageError(path() + ": is a pretrained model without a task; fine-tune it first, or use embed()");
     if (loaded_.model.config().head == HeadKind::contrastive)
       throw UsageError(path() + ": is trained for vectors and has no labels to predict; use embed()");

@@ -47,6 +47,7 @@ EncoderConfig unchecked_encoder_config(const Recipe& recipe, std::int64_t vocabu
   config.contrastive = {.texts = std::max<std::int64_t>(2, std::ssize(recipe.task.text)),
                         .temperature = recipe.task.temperature,
                         .symmetric = recipe.task.symmetric};
+  if (recipe.generator) config.generator = *recipe.generator;
   if (recipe.distillation) config.distillation = *recipe.distillation;
   config.tensorized = recipe.tensorized;
   if (recipe.tensorized.enabled) return config;

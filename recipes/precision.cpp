@@ -50,6 +50,8 @@ std::vector<std::string> keys_without_effect(const Recipe& recipe) {
       sentences.push_back(fmt::format(
           "phase.{}.objective has no effect: with tensorized.enabled = false there are no ranks to adapt",
           phase));
+  if (recipe.generator && recipe.model.head != HeadKind::replaced_tokens)
+    sentences.emplace_back("[generator] has no effect: it is for model.head = \"replaced_tokens\"");
   if (const auto& distillation = recipe.distillation;
       distillation && distillation->logits == 0 &&
       distillation->temperature != DistillationSection().temperature)

@@ -248,9 +248,13 @@ struct DistillationSection : DistillationConfig {
   friend bool operator==(const DistillationSection&, const DistillationSection&) = default;
 };
 
+// The generator of a model with head = "replaced_tokens".
+using GeneratorSection = GeneratorConfig;
+
 struct Recipe {
   std::optional<DlrmSection> dlrm;  // replaces `model`
   ModelSection model;
+  std::optional<GeneratorSection> generator;
   TensorizedSection tensorized;
   std::optional<LowRankSection> low_rank;
   std::optional<LteSection> lte;

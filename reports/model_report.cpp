@@ -51,10 +51,30 @@ std::vector<Row> rows_of(const Model& model) {
   return rows;
 }
 
+// Of all but the embedding's tables and their norm, with dense layers.
+std::int64_t network_parameters(const EncoderConfig& config) {
+  const std::int64_t h = config.hidden, f = config.ffn, v = config.vocabulary, e = config.table_width();
+  const std::int64_t norm = 2 * h, square = h * h + h;
+  const std::int64_t block = 4 * square + (h * f + f) + (f * h + h) + 2 * norm;
+  const std::int64_t head = config.head == HeadKind::mlm               ? h * e + e + 2 * e + v
+                            : config.head == HeadKind::contrastive     ? 0
+                            : config.head == HeadKind::replaced_tokens ? square + h + 1
+                            : reads_tokens(config.head)
+                                ? (h + 1) * config.token_outputs()
+                                : square + (config.classifier_inputs() + 1) * config.sequence_outputs();
+  const std::int64_t projection = config.has_narrow_tables() ? e * h + h : 0;
+  const std::int64_t outer_norm = config.norm == NormPlacement::pre ? norm : 0;
+  return projection + outer_norm + config.layers * block + head;
+}
+
+bool is_of_generator(const ParameterInfo& info) { return info.name.starts_with("generator."); }
+
+// Without the generator.
 std::int64_t total_of(const ParameterStore& store, const std::function<bool(const ParameterInfo&)>& belongs) {
   std::int64_t total = 0;
   for (ParameterId id = 0; id < store.size(); ++id)
-    if (store.info(id).role != ParameterRole::gate && belongs(store.info(id)))
+    if (const ParameterInfo& info = store.info(id);
+        info.role != ParameterRole::gate && !is_of_generator(info) && belongs(info))
       total += store.info(id).shape.elements();
   return total;
 }
@@ -62,7 +82,8 @@ std::int64_t total_of(const ParameterStore& store, const std::function<bool(cons
 bool is_norm(const ParameterInfo& info) { return info.name.find("norm") != std::string::npos; }
 bool is_head(const ParameterInfo& info) {
   return info.name.starts_with("head.classifier.") || info.name.starts_with("head.labels.") ||
-         info.name.starts_with("head.spans.") || info.name == "head.bias";
+         info.name.starts_with("head.spans.") || info.name.starts_with("head.detection.") ||
+         info.name == "head.bias";
 }
 bool is_bias(const ParameterInfo& info) {
   return info.name.ends_with(".bias") && !is_norm(info) && !is_head(info);
@@ -115,18 +136,12 @@ std::string missed_operations_text(const Model& model, const MachineModel& gpu,
 }  // namespace
 
 std::int64_t dense_parameters(const EncoderConfig& config) {
-  const std::int64_t h = config.hidden, f = config.ffn, v = config.vocabulary, e = config.table_width();
-  const std::int64_t norm = 2 * h, square = h * h + h;
-  const std::int64_t block = 4 * square + (h * f + f) + (f * h + h) + 2 * norm;
-  const std::int64_t head = config.head == HeadKind::mlm           ? h * e + e + 2 * e + v
-                            : config.head == HeadKind::contrastive ? 0
-                            : reads_tokens(config.head)
-                                ? (h + 1) * config.token_outputs()
-                                : square + (config.classifier_inputs() + 1) * config.sequence_outputs();
+  const std::int64_t e = config.table_width();
   const std::int64_t positions = config.positions == Positions::learned ? config.max_positions : 0;
-  const std::int64_t projection = config.has_narrow_tables() ? e * h + h : 0;
-  const std::int64_t outer_norm = config.norm == NormPlacement::post ? 2 * e : norm;
-  return (v + positions + config.types) * e + outer_norm + projection + config.layers * block + head;
+  const std::int64_t norm = config.norm == NormPlacement::post ? 2 * e : 0;
+  const std::int64_t generator =
+      config.head == HeadKind::replaced_tokens ? network_parameters(config.generator_encoder()) : 0;
+  return (config.vocabulary + positions + config.types) * e + norm + network_parameters(config) + generator;
 }
 
 std::string model_report(const Model& model) {
@@ -152,6 +167,8 @@ std::string model_report(const Model& model) {
          return info.role == ParameterRole::dense && !is_bias(info) && !is_norm(info) && !is_table(info) &&
                 !is_head(info) && !is_diagonal(info);
        }));
+  if (model.config().head == HeadKind::replaced_tokens)
+    line("generator, without tables", network_parameters(model.config().generator_encoder()));
   const std::int64_t frozen = store.count(ParameterRole::frozen);
   if (frozen > 0)
     line("frozen weights, merges", total_of(store, [](const ParameterInfo& info) {

@@ -23,7 +23,7 @@ struct DistillOptions : FinetuneOptions {
 
 // A student of vectors, unless the teacher has been tuned for another task.
 bool learns_vectors(const Recipe& teacher) {
-  return teacher.model.head == HeadKind::mlm || teacher.model.head == HeadKind::contrastive;
+  return is_pretraining(teacher.model.head) || teacher.model.head == HeadKind::contrastive;
 }
 
 // What the recipe that is taken where none is named lacks for this teacher; weaker than --set.

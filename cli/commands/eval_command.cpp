@@ -217,7 +217,7 @@ void evaluate(const EvalOptions& options) {
   const HeadKind head = loaded.model.config().head;
   if (head == HeadKind::contrastive || !options.pairs.empty() || !options.similarity.empty())
     evaluate_vectors(options, loaded);
-  else if (head == HeadKind::mlm)
+  else if (is_pretraining(head))
     evaluate_language_model(options, loaded);
   else
     evaluate_task(options, loaded);

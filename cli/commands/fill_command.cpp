@@ -119,6 +119,11 @@ void print_score(const std::vector<Question>& questions, std::int64_t top) {
 void fill(const FillOptions& options) {
   options.check();
   const LoadedModel loaded = options.inference.load();
+  if (loaded.model.config().head == HeadKind::replaced_tokens)
+    throw UsageError(
+        fmt::format("{} has learned to find replaced tokens and fills no masks; give a model pretrained with "
+                    "model.head = \"mlm\"",
+                    options.inference.model.string()));
   if (loaded.model.config().head != HeadKind::mlm)
     throw UsageError(
         fmt::format("{} is a fine-tuned model without a masked-language head; give the pretrained model",

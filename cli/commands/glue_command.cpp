@@ -21,10 +21,10 @@
 #include "storage/json_file.h"
 #include "storage/seal.h"
 #include "storage/small_file.h"
+#include "training/glue/glue_results.h"
+#include "training/glue/glue_submission.h"
 #include "training/inference/inference_engine.h"
 #include "training/inference/trained_model.h"
-#include "training/tasks/glue_results.h"
-#include "training/tasks/glue_submission.h"
 #include "training/tasks/sequence_task.h"
 
 namespace comera::cli {

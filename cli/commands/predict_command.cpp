@@ -200,7 +200,7 @@ void predict(const PredictOptions& options) {
   options.output.check(options.input);
   LoadedModel loaded = options.inference.load();
   log_info("{}", inference_precision_note(loaded.recipe));
-  if (loaded.model.config().head == HeadKind::mlm)
+  if (is_pretraining(loaded.model.config().head))
     throw UsageError(
         fmt::format("{} is a pretrained model without a task; fine-tune it first, or use `comera "
                     "embed`",

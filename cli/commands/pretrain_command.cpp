@@ -34,11 +34,10 @@ Recipe recipe_of(const PretrainOptions& options) {
   if (options.hours > 0) training.recipe.overrides.push_back(fmt::format("run.max_hours={}", options.hours));
   Recipe recipe = load_encoder_recipe(training);
   set_data(recipe, options.data);
-  if (recipe.model.head != HeadKind::mlm)
+  if (!is_pretraining(recipe.model.head))
     throw UsageError(
         "this recipe's model has no masked-language head (model.head), so that it cannot be pretrained; use "
-        "comera "
-        "finetune, or --set model.head=mlm");
+        "comera finetune, or --set model.head=mlm or model.head=replaced_tokens");
   return recipe;
 }
 

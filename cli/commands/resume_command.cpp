@@ -128,7 +128,7 @@ void resume(const ResumeOptions& options, Communicator& communicator, StopSignal
   const Recipe recipe = recipe_to_resume(options);
   TrainingOptions training;
   training.communicator = &communicator;
-  training.finetune = recipe.model.head != HeadKind::mlm;
+  training.finetune = !is_pretraining(recipe.model.head);
   training.mode = RunMode::resume;
   if (options.use_older) training.resume = ResumeMode::newest_valid;
   training.stop_after = options.stop_after;

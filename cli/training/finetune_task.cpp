@@ -36,7 +36,7 @@ std::vector<std::string> settings_for(const Recipe& model, std::int64_t length) 
   } else if (!model.tensorized.enabled) {
     settings = {"phase.0.learning_rate=1.5e-4"};
   }
-  if (model.model.head != HeadKind::mlm && model.task.text.size() == 2)  // it compares pairs in its own way
+  if (!is_pretraining(model.model.head) && model.task.text.size() == 2)  // it compares pairs in its own way
     settings.emplace_back(model.model.pairs == PairEncoding::separate ? "model.pairs=separate"
                                                                       : "model.pairs=joint");
   if (model.model.max_positions < length)

@@ -54,11 +54,11 @@ std::string text_or_nothing(const CheckpointReader& reader, const char* group, c
   return reader.attributes(group).contains(name) ? reader.text(group, name) : std::string();
 }
 
-// Without the states of an optimizer.
+// Without the states of an optimizer, and without a generator.
 std::int64_t parameters_of(const CheckpointReader& reader) {
   std::int64_t count = 0;
   for (const CheckpointTensor& tensor : reader.tensors()) {
-    if (!tensor.path.starts_with("/model/")) continue;
+    if (!tensor.path.starts_with("/model/") || is_of_generator(tensor.path.substr(7))) continue;
     std::int64_t elements = 1;
     for (const std::int64_t size : tensor.shape) elements *= size;
     count += elements;

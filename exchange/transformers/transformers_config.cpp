@@ -91,6 +91,7 @@ const char* class_suffix(HeadKind head) {
     case HeadKind::question_answering:
       return "ForQuestionAnswering";
     case HeadKind::contrastive:
+    case HeadKind::replaced_tokens:
       return "Model";
     case HeadKind::classification:
     case HeadKind::regression:

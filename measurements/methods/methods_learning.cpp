@@ -110,7 +110,7 @@ bool learn_methods(const MethodsLearningOptions& options) {
     const Recipe recipe = run_of(method, options);
     std::filesystem::create_directories(options.output);
     storage::write_file_durably(settings_file(method, options), to_toml(recipe));
-    TrainingRun run(recipe, {.finetune = recipe.model.head != HeadKind::mlm,
+    TrainingRun run(recipe, {.finetune = !is_pretraining(recipe.model.head),
                              .mode = RunMode::automatic,
                              .stop_requested = options.stop_requested});
     if (run.finished()) continue;

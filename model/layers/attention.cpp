@@ -14,8 +14,8 @@ Attention::Attention(ParameterStore& store, const EncoderConfig& config, const P
       heads_(config.heads),
       positions_(positions),
       dropout_(config.attention_dropout),
-      site_(dropout_site::attention(static_cast<std::uint32_t>(layer))) {
-  const std::string name = fmt::format("encoder.{}.attention", layer);
+      site_(config.place.dropout_sites + dropout_site::attention(static_cast<std::uint32_t>(layer))) {
+  const std::string name = fmt::format("{}encoder.{}.attention", config.place.prefix, layer);
   const TensorizedConfig& tensorized = config.tensorized;
   const Linear::Spec projections{
       .name = name, .outputs = {"query", "key", "value"}, .input_size = hidden_, .output_size = hidden_};

@@ -11,8 +11,29 @@ namespace {
 constexpr const char* tables_stay_wide = "rows of a table are looked up, not multiplied with tokens";
 }
 
-EmbeddingBlock::EmbeddingBlock(ParameterStore& store, const EncoderConfig& config)
-    : dropout_(config.dropout), width_(config.table_width()) {
+EmbeddingBlock::EmbeddingBlock(ParameterStore& store, const EncoderConfig& config,
+                               const EmbeddingBlock* tables)
+    : dropout_(config.dropout),
+      width_(config.table_width()),
+      site_(config.place.dropout_sites + dropout_site::embedding) {
+  if (tables == nullptr) {
+    add_tables(store, config);
+  } else {
+    tokens_ = tables->tokens_;
+    positions_ = tables->positions_;
+    types_ = tables->types_;
+    norm_ = tables->norm_;
+  }
+  if (config.has_narrow_tables())
+    projection_ = make_linear(store,
+                              {.name = config.place.prefix + "embedding.projection",
+                               .outputs = {""},
+                               .input_size = width_,
+                               .output_size = config.hidden},
+                              DenseForm{});
+}
+
+void EmbeddingBlock::add_tables(ParameterStore& store, const EncoderConfig& config) {
   tokens_ =
       make_embedding(store, EncoderConfig::embedding_layer, config.vocabulary, width_, config.embedding_std,
                      config.tensorized.embedding_shape(), config.tensorized.lookup);
@@ -27,11 +48,6 @@ EmbeddingBlock::EmbeddingBlock(ParameterStore& store, const EncoderConfig& confi
   types_ = table("embedding.types", config.types);
   if (config.norm == NormPlacement::post)
     norm_ = LayerNorm::add(store, "embedding.norm", width_, config.norm_eps);
-  if (config.has_narrow_tables())
-    projection_ = make_linear(
-        store,
-        {.name = "embedding.projection", .outputs = {""}, .input_size = width_, .output_size = config.hidden},
-        DenseForm{});
 }
 
 EmbeddingBlock::Saved EmbeddingBlock::forward(const EncoderStep& step) const {
@@ -66,7 +82,7 @@ EmbeddingBlock::Saved EmbeddingBlock::forward(const EncoderStep& step) const {
                                        .mean = saved.statistics.mean,
                                        .rstd = saved.statistics.rstd});
   }
-  const DropoutSpec dropout = step.dropout(dropout_, dropout_site::embedding);
+  const DropoutSpec dropout = step.dropout(dropout_, site_);
   if (dropout.active())
     run(step.context, Dropout{.x = saved.y, .dropout = dropout, .step_inputs = step.inputs, .y = saved.y});
   if (projection_) {
@@ -85,7 +101,7 @@ void EmbeddingBlock::backward(const EncoderStep& step, const Saved& saved, const
 }
 
 void EmbeddingBlock::rows_backward(const EncoderStep& step, const Saved& saved, const Tensor& dy) const {
-  const DropoutSpec dropout = step.dropout(dropout_, dropout_site::embedding);
+  const DropoutSpec dropout = step.dropout(dropout_, site_);
   if (dropout.active())
     run(step.context, Dropout{.x = dy, .dropout = dropout, .step_inputs = step.inputs, .y = dy});
   if (norm_)

@@ -15,7 +15,8 @@ namespace comera {
 // dense linear layer with a bias follows, the `projection` (Lan et al., 2020; Clark et al., 2020).
 class EmbeddingBlock {
  public:
-  EmbeddingBlock(ParameterStore& store, const EncoderConfig& config);
+  // tables: the block whose tables and norm it uses, too, instead of own ones; null: none.
+  EmbeddingBlock(ParameterStore& store, const EncoderConfig& config, const EmbeddingBlock* tables = nullptr);
 
   struct Saved {
     Tensor sum;  // (T, table width), only with a norm
@@ -31,13 +32,15 @@ class EmbeddingBlock {
   Linear* projection() const { return projection_.get(); }  // null without one
 
  private:
+  void add_tables(ParameterStore& store, const EncoderConfig& config);
   void rows_backward(const EncoderStep& step, const Saved& saved, const Tensor& dy) const;
 
   double dropout_;
   std::int64_t width_;  // of the tables
-  std::unique_ptr<Embedding> tokens_;
+  std::uint32_t site_;  // of its dropout
+  std::shared_ptr<const Embedding> tokens_;
   std::optional<ParameterId> positions_;
-  ParameterId types_;
+  ParameterId types_ = -1;
   std::optional<LayerNorm> norm_;
   std::unique_ptr<Linear> projection_;
 };

@@ -6,16 +6,24 @@
 
 namespace comera {
 
+namespace {
+LayerNorm add_norm(ParameterStore& store, const EncoderConfig& config, std::int64_t layer, const char* norm) {
+  return LayerNorm::add(store, fmt::format("{}encoder.{}.{}", config.place.prefix, layer, norm),
+                        config.hidden, config.norm_eps);
+}
+}  // namespace
+
 EncoderBlock::EncoderBlock(ParameterStore& store, const EncoderConfig& config,
                            const PositionTables& positions, std::int64_t layer)
     : placement_(config.norm),
       dropout_(config.dropout),
-      attention_site_(dropout_site::attention_output(static_cast<std::uint32_t>(layer))),
-      ffn_site_(dropout_site::feed_forward(static_cast<std::uint32_t>(layer))),
+      attention_site_(config.place.dropout_sites +
+                      dropout_site::attention_output(static_cast<std::uint32_t>(layer))),
+      ffn_site_(config.place.dropout_sites + dropout_site::feed_forward(static_cast<std::uint32_t>(layer))),
       attention_(store, config, positions, layer),
-      norm1_(LayerNorm::add(store, fmt::format("encoder.{}.norm1", layer), config.hidden, config.norm_eps)),
+      norm1_(add_norm(store, config, layer, "norm1")),
       ffn_(store, config, layer),
-      norm2_(LayerNorm::add(store, fmt::format("encoder.{}.norm2", layer), config.hidden, config.norm_eps)) {}
+      norm2_(add_norm(store, config, layer, "norm2")) {}
 
 namespace {
 

@@ -8,7 +8,7 @@ namespace comera {
 
 FeedForward::FeedForward(ParameterStore& store, const EncoderConfig& config, std::int64_t layer)
     : ffn_(config.ffn), activation_(config.activation) {
-  const std::string name = fmt::format("encoder.{}.ffn", layer);
+  const std::string name = fmt::format("{}encoder.{}.ffn", config.place.prefix, layer);
   const Linear::Spec up{
       .name = name + ".up", .outputs = {""}, .input_size = config.hidden, .output_size = config.ffn};
   const Linear::Spec down{

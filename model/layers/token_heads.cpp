@@ -1,6 +1,7 @@
 #include "model/layers/token_heads.h"
 
 #include "kernels/core/check.h"
+#include "kernels/ops/elementwise/clicks.h"
 #include "kernels/ops/elementwise/cross_entropy.h"
 #include "kernels/ops/elementwise/dropout.h"
 #include "kernels/ops/elementwise/gather.h"
@@ -144,6 +145,43 @@ void SpanHead::logits(const EncoderStep& step, const Tensor& hidden, const Tenso
   const Tensor chosen = context.arena.saved({rows.most, hidden.dim(1)}, hidden.dtype());
   gather(context, rows, hidden, chosen);
   give(context, spans_->forward(context, chosen, {}).output(), y);
+  context.arena.release(mark);
+}
+
+ReplacedTokenHead::ReplacedTokenHead(ParameterStore& store, const EncoderConfig& config)
+    : weight_(config.generator.weight), activation_(config.activation) {
+  const Linear::Spec transform{
+      .name = "head.transform", .outputs = {""}, .input_size = config.hidden, .output_size = config.hidden};
+  transform_ = make_linear(store, transform, config.form_of(config.tensorized.head, transform));
+  detection_ = make_scores(store, config, "head.detection");
+}
+
+MergedFactors ReplacedTokenHead::merge(const EncoderStep& step, Merging& merging) const {
+  return transform_->merge(step.context, step.batch.capacity.tokens, merging);
+}
+
+void ReplacedTokenHead::pass(const EncoderStep& step, const Tensor& hidden, bool gradient,
+                             const Tensor& dhidden, MergedGradients* gradients) const {
+  const Context& context = step.context;
+  COMERA_CHECK(step.replaced, "a head for replaced tokens learns beside a generator alone");
+  const std::size_t mark = context.arena.mark();
+  const Linear::Saved transformed =
+      transform_->forward(context, hidden, {.activation = activation_, .merged = step.merged->head});
+  const Linear::Saved passed = detection_->forward(context, transformed.output(), {});
+  run(context, BinaryCrossEntropy{.logits = passed.output(),
+                                  .labels = step.replaced,
+                                  .count = step.batch.token_count(),
+                                  .targets = step.batch.masked_count(),
+                                  .factor = weight_,
+                                  .gradient = gradient,
+                                  .results = step.results});
+  if (gradient) {
+    ArenaScope scope(context.arena);
+    const Tensor g = scope.tensor(hidden.shape(), hidden.dtype());
+    detection_->backward(context, passed, {passed.output()}, g, false);
+    transform_->backward(context, transformed, {g}, dhidden, false, gradients);
+    gradients->end_block();
+  }
   context.arena.release(mark);
 }
 

@@ -45,4 +45,23 @@ class SpanHead final : public TokenwiseHead {
   std::unique_ptr<Linear> spans_;
 };
 
+// Replaced-token detection: one logit of each token, w gelu(W h + b) + c, and the binary cross-entropy of
+// whether it has been replaced (Clark et al., 2020). The mean over the tokens, times GeneratorConfig::weight,
+// is added to the generator's mean over the masked positions, whose number stays that of the targets.
+class ReplacedTokenHead final : public Head {
+ public:
+  ReplacedTokenHead(ParameterStore& store, const EncoderConfig& config);
+  std::vector<Linear*> linears() const override { return {transform_.get(), detection_.get()}; }
+  std::optional<RowSubset> reads(const PackedBatch& /*batch*/) const override { return {}; }
+  MergedFactors merge(const EncoderStep& step, Merging& merging) const override;
+
+ private:
+  void pass(const EncoderStep& step, const Tensor& hidden, bool gradient, const Tensor& dhidden,
+            MergedGradients* gradients) const override;
+
+  double weight_;
+  Activation activation_;
+  std::unique_ptr<Linear> transform_, detection_;
+};
+
 }  // namespace comera

@@ -65,7 +65,8 @@ const std::vector<Key<ModelSection>>& keys_of() {
       value("attention_dropout", &S::attention_dropout, from_to_below(0, 1),
             "dropout of attention probabilities"),
       value("head", &S::head,
-            "masked-language head, a classification or regression head on the sequence's vector, or one for "
+            "masked-language head, one that finds `replaced_tokens` (ELECTRA), a classification or "
+            "regression head on the sequence's vector, or one for "
             "the labels of tokens or the first and last token of an answer (`finetune` sets it by the task)"),
       value("classes", &S::classes, count(1),
             "classes of a classification head or of tokens, or labels of a multi-label one"),
@@ -77,6 +78,20 @@ const std::vector<Key<ModelSection>>& keys_of() {
             "the head compares two vectors"),
       value("embedding_std", &S::embedding_std, above(0),
             "standard deviation of the token embedding's initial entries"),
+  };
+  return keys;
+}
+
+template <>
+const std::vector<Key<GeneratorSection>>& keys_of() {
+  using S = GeneratorSection;
+  static const std::vector<Key<S>> keys = {
+      value("width", &S::width, from_to(0, 1),
+            "hidden size, heads and feed-forward size of the generator relative to the model's, at most 1; "
+            "its layers are "
+            "dense, and as many; the embedding is shared"),
+      value("weight", &S::weight, above(0),
+            "weight of the mean loss of all tokens, beside the generator's mean over the masked ones"),
   };
   return keys;
 }

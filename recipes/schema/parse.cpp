@@ -11,6 +11,7 @@ Recipe read(const Source& source, Source::Origin origin) {
   Reader reader(source);
   Recipe recipe;
   read_table(recipe, source.root(), Path(), reader);
+  if (recipe.model.head == HeadKind::replaced_tokens && !recipe.generator) recipe.generator.emplace();
   validate(recipe, reader.places());
   if (origin == Source::Origin::user) {
     validate_training(recipe, reader.places());

@@ -430,6 +430,10 @@ const std::vector<Key<Recipe>>& keys_of() {
           "A click model (docs/guide/clicks.md), instead of an encoder's [model]. It uses `enabled`, "
           "`lookup`, `plan` and `ranks` of [tensorized], and `train`, `validation` and `order` of [data]."),
       of_encoders(required(section("model", &S::model, "The encoder and its head."))),
+      of_encoders(optional_section("generator", &S::generator,
+                                   "The generator of `model.head = \"replaced_tokens\"` "
+                                   "(docs/guide/replaced-tokens.md); defaults when "
+                                   "absent.")),
       section("tensorized", &S::tensorized, "The layers that are tensor trains. All others are dense."),
       of_encoders(optional_section(
           "low_rank", &S::low_rank,

@@ -27,9 +27,9 @@ template <>
 const Words<HeadKind>& words_of() {
   static const Words<HeadKind> words = [] {
     Words<HeadKind> all;
-    for (const auto head :
-         {HeadKind::mlm, HeadKind::classification, HeadKind::regression, HeadKind::multi_label,
-          HeadKind::token_classification, HeadKind::question_answering, HeadKind::contrastive})
+    for (const auto head : {HeadKind::mlm, HeadKind::classification, HeadKind::regression,
+                            HeadKind::multi_label, HeadKind::token_classification,
+                            HeadKind::question_answering, HeadKind::contrastive, HeadKind::replaced_tokens})
       all.emplace_back(head, name_of(head));
     return all;
   }();

@@ -177,6 +177,9 @@ std::vector<std::pair<std::string, Json>> results_of(const ReportedRun& run, con
       {"unigram loss", of(story.evaluation, "unigram_loss")},
       {run.recipe && run.recipe->dlrm ? "accuracy" : "masked accuracy",
        of(story.evaluation, "validation_accuracy")},
+      {"generator's loss", of(story.evaluation, "generator_loss")},
+      {"discriminator's loss", of(story.evaluation, "detection_loss")},
+      {"share of replaced tokens found", of(story.evaluation, "replaced_found")},
       {"AUC", of(story.evaluation, "validation_auc")},
       {"normalised cross-entropy", of(story.evaluation, "validation_normalised_entropy")}};
   if (const Json* sets = story.best != nullptr ? object_in(*story.best, "validation") : nullptr)

@@ -47,6 +47,7 @@ void DenseEmbedding::cross_entropy(const Context& context, const Decoder& decode
                                        .targets = decoder.targets,
                                        .count = decoder.count,
                                        .soft = decoder.soft,
+                                       .draws = decoder.draws,
                                        .gradient = decoder.gradient,
                                        .dh = decoder.dh,
                                        .results = decoder.results});

@@ -42,6 +42,7 @@ class Embedding {
     Tensor count;        // int32 (1): how many of the P are real
     Tensor bias, dbias;  // (rows of the table)
     SoftTargets soft{};  // of a teacher
+    ClassDraws draws{};  // empty: no ids are drawn
     bool gradient = false;
     Tensor dh;                       // out (P, width), 0 at and beyond the count; with gradient
     Tensor results;                  // StepResults

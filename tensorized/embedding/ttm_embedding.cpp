@@ -318,7 +318,7 @@ void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const Decoder& 
                     .classes = vocabulary_,
                     .gradient = decoder.gradient,
                     .results = decoder.results},
-                   decoder.soft);
+                   decoder.soft, decoder.draws);
     if (!decoder.gradient) continue;
     // The parts are summed: not in a narrow type.
     const Tensor dh_rows = decoder.dh.rows(begin, size);
@@ -368,6 +368,7 @@ void TTMEmbedding::structured_cross_entropy(const Context& context, const Decode
                              .targets = decoder.targets,
                              .count = decoder.count,
                              .soft = decoder.soft,
+                             .draws = decoder.draws,
                              .gradient = decoder.gradient,
                              .dh = decoder.dh,
                              .results = decoder.results};

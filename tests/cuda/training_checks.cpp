@@ -79,6 +79,9 @@ void expect_losses_of_the_cpu(const TestDevice& device) {
       .vectors = 1, .similarities = 1, .hidden = 1, .targets = false, .width = 18};
   variants.push_back({small_config(true)});
   variants.back().config.distillation = {.hidden = 1, .logits = 1, .temperature = 2, .targets = true};
+  variants.push_back({small_config(true, HeadKind::replaced_tokens)});
+  variants.push_back({small_config(false, HeadKind::replaced_tokens)});
+  variants.back().config.generator = {.width = 1, .weight = 10};
   for (auto& [config, optimizer] : variants) {
     const std::vector<double> exact = losses_of(config, {reference_backend(), host_allocator()}, optimizer);
     config.compute = DType::float32;

@@ -264,6 +264,12 @@ TEST_F(Processes, StudentsDoNotDependOnTheirNumber) {
   expect_the_same("student-1", "student-3", 1e-5);
 }
 
+TEST_F(Processes, ReplacedTokensDoNotDependOnTheirNumber) {
+  for (const int processes : {1, 3})
+    train(processes, fmt::format("run-{}", processes), {"model.head=replaced_tokens", "generator.width=0.5"});
+  expect_the_same("run-1", "run-3", 1e-5);
+}
+
 // One clock decides for all.
 TEST_F(Processes, CheckpointsByTheClockAreOfAll) {
   const std::vector<std::string> often = {"run.checkpoint_minutes=1e-9", "run.keep_checkpoints=99",

@@ -259,9 +259,10 @@ TEST_P(WholeModel, GradientsAreCompleteWhenAnnounced) {
 std::string name_of_case(const testing::TestParamInfo<Case>& test) {
   const auto [tensorized, head, norm, positions] = test.param;
   return fmt::format("{}_{}_{}{}", tensorized ? "tensorized" : "dense",
-                     head == HeadKind::mlm          ? "mlm"
-                     : head == HeadKind::regression ? "regression"
-                                                    : "classification",
+                     head == HeadKind::mlm               ? "mlm"
+                     : head == HeadKind::regression      ? "regression"
+                     : head == HeadKind::replaced_tokens ? "replaced_tokens"
+                                                         : "classification",
                      norm == NormPlacement::post ? "post" : "pre",
                      positions == Positions::rotary     ? "_rotary"
                      : positions == Positions::relative ? "_relative"
@@ -270,7 +271,7 @@ std::string name_of_case(const testing::TestParamInfo<Case>& test) {
 INSTANTIATE_TEST_SUITE_P(All, WholeModel,
                          testing::Combine(testing::Bool(),
                                           testing::Values(HeadKind::mlm, HeadKind::classification,
-                                                          HeadKind::regression),
+                                                          HeadKind::regression, HeadKind::replaced_tokens),
                                           testing::Values(NormPlacement::post, NormPlacement::pre),
                                           testing::Values(Positions::learned)),
                          name_of_case);

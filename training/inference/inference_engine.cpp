@@ -13,14 +13,7 @@ InferenceEngine::InferenceEngine(const Model& model, Output output, const Proces
       output_(output),
       processor_(processor),
       stream_(processor.allocator.stream()),
-      inputs_(processor.allocator, sizeof(StepInputs), MemoryKind::workspace),
-      results_(processor.allocator, sizeof(StepResults), MemoryKind::workspace) {
-  const StepInputs inputs;
-  const StepResults results;
-  processor.allocator.upload(inputs_.data(), &inputs, sizeof inputs, stream_);
-  processor.allocator.upload(results_.data(), &results, sizeof results, stream_);
-  processor.allocator.synchronize(stream_);
-}
+      forward_(processor) {}
 
 std::int64_t InferenceEngine::width() const {
   if (output_ == Output::logits) return model_.config().token_outputs();
@@ -36,12 +29,7 @@ Tensor InferenceEngine::values(const MicroBatchCapacity& capacity) const {
 
 EncoderStep InferenceEngine::step(const Context& context, const PackedBatch& batch,
                                   const MergedEncoder* merged) const {
-  return EncoderStep({.context = context,
-                      .store = model_.parameters(),
-                      .inputs = inputs_.tensor({sizeof(StepInputs)}, DType::uint8),
-                      .results = results_.tensor({sizeof(StepResults)}, DType::uint8),
-                      .training = false},
-                     batch, merged);
+  return EncoderStep(forward_.of(context, model_.parameters()), batch, merged);
 }
 
 void InferenceEngine::prepare(const Context& context, const PackedBatch& batch) {

@@ -9,6 +9,7 @@
 #include "data/batching/loader.h"
 #include "kernels/core/graph.h"
 #include "kernels/ops/processor.h"
+#include "model/forward_step.h"
 #include "model/model.h"
 
 namespace comera {
@@ -58,7 +59,8 @@ class InferenceEngine {
   Output output_;
   Processor processor_;
   Stream stream_;
-  Buffer inputs_, results_, outputs_;
+  ForwardStep forward_;
+  Buffer outputs_;
   std::optional<Arena> arena_;
   std::optional<Context> context_;
   MergedEncoder merged_;  // in the arena

@@ -39,7 +39,7 @@ class Compaction {
     config_ = encoder_config(result_.recipe, vocabulary_);
     dense_.emplace(config_.dense_baseline(), host_allocator(), false);
     load_parameters(dense, dense_->parameters());
-    result_.before = dense_->parameters().count();
+    result_.before = dense_->parameters().count() - generator_parameters(dense_->parameters());
   }
 
   DenseCompaction run(const CheckpointReader& dense, const std::filesystem::path& output) {
@@ -52,7 +52,7 @@ class Compaction {
     for (const EncoderConfig::LinearLayer& layer : linears)
       if (layer.shape) compact_linear(layer.name, *layer.shape);
     const Model model(encoder_config(result_.recipe, vocabulary_), host_allocator(), false);
-    result_.after = model.parameters().count();
+    result_.after = model.parameters().count() - generator_parameters(model.parameters());
     result_.error = options_.error;
     if (!output.empty()) write(dense, model.parameters(), output);
     return std::move(result_);

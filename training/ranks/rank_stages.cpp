@@ -18,10 +18,10 @@ namespace comera {
 
 namespace {
 
-// Parameters of a model outside of tensor trains.
+// Parameters of a model outside of tensor trains, without a generator's.
 double other_parameters_of(const Trainable& model) {
   const ParameterStore& store = model.parameters();
-  return static_cast<double>(store.count() - store.count(ParameterRole::core));
+  return static_cast<double>(store.count() - store.count(ParameterRole::core) - generator_parameters(store));
 }
 
 // Adam changes a parameter by about its learning rate in a step, and gates start near 1.

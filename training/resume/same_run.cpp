@@ -68,6 +68,11 @@ void require_same_run(const CheckpointReader& reader, const Recipe& before, cons
   const std::int64_t seed = reader.integer("/rng", "seed");
   COMERA_CHECK(seed == setup.recipe.run.seed, "{} was trained with run.seed = {}, but the recipe has {}",
                file, seed, setup.recipe.run.seed);
+  if (const auto& was = before.generator, &is = setup.recipe.generator; was && is && was->width != is->width)
+    throw UsageError(fmt::format(
+        "{}: generator.width is {} in the checkpoint, {} here; leave it as it was, or start a new "
+        "run from this checkpoint (--from)",
+        file, was->width, is->width));
   if (before.lte != setup.recipe.lte)
     throw UsageError(fmt::format(
         "{} was trained with another [lte], which its adapters depend on; resume with that", file));

@@ -7,11 +7,11 @@
 namespace comera {
 
 void require_masked_language_head(const EncoderConfig& config) {
-  if (config.head != HeadKind::mlm)
-    throw UsageError(
-        fmt::format("model.head = \"{}\" cannot be pretrained; set model.head to \"mlm\", or use "
-                    "`comera finetune`",
-                    name_of(config.head)));
+  if (!is_pretraining(config.head))
+    throw UsageError(fmt::format(
+        "model.head = \"{}\" cannot be pretrained; set model.head to \"mlm\" or \"replaced_tokens\", or use "
+        "`comera finetune`",
+        name_of(config.head)));
 }
 
 void refuse_mask_probability(const std::vector<PhaseSection>& phases, const std::string& why) {

@@ -316,6 +316,10 @@ RunSetup::RunSetup(const Recipe& given, const TrainingOptions& given_options) : 
     of_encoder->set_teacher(std::move(of_recipe));
     task = std::move(of_encoder);
   }
+  if (recipe.run.patience > 0 && recipe.model.head == HeadKind::replaced_tokens && !recipe.dlrm)
+    throw UsageError(
+        "run.patience counts evaluations without a better model, but losses of replaced tokens do not rank "
+        "models, since a better generator makes them harder to find; remove it");
   if (recipe.run.patience > 0 && !task->keeps_best())
     throw UsageError(
         "run.patience counts evaluations without a better model, but this run has nothing to evaluate on; "

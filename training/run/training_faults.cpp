@@ -105,6 +105,12 @@ double TrainingRun::uniform_loss() const {
   switch (recipe.model.head) {
     case HeadKind::mlm:
       return std::log(static_cast<double>(setup_.tokenizer->vocabulary()));
+    case HeadKind::replaced_tokens: {  // guessing knows how many tokens are masked
+      const double share = std::clamp(recipe.data.mask_probability, 1e-3, 0.5);
+      return std::log(static_cast<double>(setup_.tokenizer->vocabulary())) -
+             recipe.generator.value_or(GeneratorSection()).weight *
+                 (share * std::log(share) + (1 - share) * std::log(1 - share));
+    }
     case HeadKind::classification:
     case HeadKind::token_classification:
       return std::log(static_cast<double>(recipe.model.classes));
@@ -125,7 +131,7 @@ void TrainingRun::watch_divergence() {
   const auto found = watch_->add(results.loss_sum / results.target_count);
   if (!found) return;
   const std::string rates = fmt::format("{}{}", rate_key(),
-                                        setup_.recipe.model.head == HeadKind::mlm && !setup_.recipe.dlrm
+                                        is_pretraining(setup_.recipe.model.head) && !setup_.recipe.dlrm
                                             ? "; comera pretrain --find-rate finds good rates"
                                             : "");
   const std::string loss = fmt::format("the training loss was {:.5g} over the last {} steps", watch_->mean(),

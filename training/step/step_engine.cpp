@@ -26,6 +26,7 @@ StepEngine::StepEngine(Trainable& model, const Processor& processor)
       results_(allocator(), sizeof(StepResults), MemoryKind::workspace),
       inputs_feed_(allocator().feed(inputs_.data(), inputs_.bytes())),
       results_feed_(allocator().feed(results_.data(), results_.bytes())) {
+  host_inputs_.dropout = evaluation_key(0);
   send_inputs();
   clear_results();
 }
@@ -249,7 +250,12 @@ void StepEngine::refresh_optimizer(std::int64_t update) {
 
 void StepEngine::consolidate() { merge_.launch(); }
 
-void StepEngine::evaluate() {
+void StepEngine::evaluate(std::int64_t micro_batch) {
+  const DropoutKey key = evaluation_key(micro_batch), now = host_inputs_.dropout;
+  if (now.seed != key.seed || now.step != key.step || now.micro_batch != key.micro_batch) {
+    host_inputs_.dropout = key;
+    send_inputs();
+  }
   fetched_ = false;
   evaluate_.launch();
 }

@@ -17,6 +17,11 @@
 
 namespace comera {
 
+// What evaluations draw with (DrawClasses), by the number of their micro-batches.
+constexpr DropoutKey evaluation_key(std::int64_t micro_batch) {
+  return {.seed = 0x6576616c75617465, .step = 0, .micro_batch = static_cast<std::uint32_t>(micro_batch)};
+}
+
 // The values that change from step to step in a compressing phase: see StepInputs.
 struct RankStep {
   double target = 0;
@@ -91,8 +96,9 @@ class StepEngine {
   void refresh_optimizer(std::int64_t update);
   // Trainable::consolidate(), between updates.
   void consolidate();
-  // One micro-batch without dropout and gradients: adds loss and counts.
-  void evaluate();
+  // One micro-batch without dropout and gradients: adds loss and counts. micro_batch: its number in the
+  // evaluation, if the model draws anything.
+  void evaluate(std::int64_t micro_batch = 0);
 
   // Results of the micro-batches and apply() since clear_results(). Waits for the device.
   const StepResults& results();

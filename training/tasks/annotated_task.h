@@ -3,7 +3,7 @@
 #include "data/annotations/annotated_examples.h"
 #include "recipes/recipe.h"
 #include "training/inference/inference_engine.h"
-#include "training/tasks/encoder_task.h"
+#include "training/tasks/file_task.h"
 
 namespace comera {
 
@@ -22,35 +22,26 @@ data::TaskScores scores_of(const data::AnnotatedExamples& examples, data::TaskKi
                            const std::vector<double>& values, const std::string& set);
 
 // Fine-tuning: labels of words, or answers within a text.
-class AnnotatedTask final : public EncoderTask {
+class AnnotatedTask final : public FileTask {
  public:
   // Reads all files; `section` is resolved. length: of the longest phase.
   AnnotatedTask(const TaskSection& section, const data::Tokenizer& tokenizer, const EncoderConfig& config,
                 std::int64_t length);
 
-  const char* name() const override { return "finetune"; }
-  std::string source() const override;
   std::string fingerprint() const override { return train_->fingerprint(); }
-  std::string held_out_fingerprint() const override;
-  std::vector<GivenFile> inputs() const override;
   // length: not less than that of the longest phase, since texts were divided by that.
   std::unique_ptr<data::SampleSource> samples(std::int64_t length) const override;
-  data::MaskingOptions masking() const override { return {.probability = 0}; }
   double targets(const data::Batch& batch) const override { return batch.masked; }
   using EncoderTask::evaluate;
-  bool evaluates() const override { return !validation_.empty(); }
   // score: the task's metric on the first set.
   std::optional<Evaluation> evaluate(StepEngine& engine, const Model& model,
                                      const data::LoaderOptions& options, std::int64_t most_micro_batches,
                                      const std::function<bool()>& stop, Communicator& communicator) override;
-  std::string describe(const Evaluation& evaluation) const override;
-  Json metrics(const Evaluation& evaluation) const override;
-  bool keeps_best() const override { return evaluates(); }
-
   std::vector<std::string> reports() const;
 
  private:
-  data::Task task_;
+  std::vector<GivenFile> held_out() const override;
+
   data::TaskMetric metric_;
   std::int64_t types_, length_;
   std::unique_ptr<data::AnnotatedExamples> train_;

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 
 #include "data/shards/mixed_sequences.h"
@@ -32,6 +33,7 @@ std::unique_ptr<data::SequenceSet> open(const std::string& folder, const char* s
 MaskedLanguageTask::MaskedLanguageTask(const DataSection& data, const data::Tokenizer& tokenizer,
                                        const EncoderConfig& config)
     : EncoderTask(tokenizer), data_(data), learned_positions_(config.positions == Positions::learned) {
+  if (config.head == HeadKind::replaced_tokens) weight_ = config.generator.weight;
   if (data.whole_word_masking) words_ = std::make_shared<const data::WordTable>(tokenizer);
   if (!data.train.empty()) {
     train_ = open(data.train, "train", tokenizer, data, config);
@@ -113,6 +115,8 @@ data::MaskingOptions MaskedLanguageTask::masking() const {
 struct MaskedLanguageTask::Sums {
   double loss = 0, targets = 0, correct = 0;
   double unigram = 0, unigram_targets = 0;
+  DetectionResults detection;
+  static constexpr std::size_t numbers = 11;
 };
 
 std::optional<MaskedLanguageTask::Sums> MaskedLanguageTask::evaluate(
@@ -127,12 +131,13 @@ std::optional<MaskedLanguageTask::Sums> MaskedLanguageTask::evaluate(
     if (batch == nullptr) break;
     if (stop && stop()) return std::nullopt;
     engine.load(batch->block());
-    engine.evaluate();
+    engine.evaluate(weight_ ? micro_batch : 0);
     if (unigram_) data::add_to_baselines(*unigram_, *batch, baselines);
   }
   const StepResults results = engine.results();
   const auto known = static_cast<double>(baselines.targets);
-  return Sums{results.loss_sum, results.target_count, results.correct, baselines.unigram * known, known};
+  return Sums{results.loss_sum, results.target_count, results.correct, baselines.unigram * known, known,
+              results.detection};
 }
 
 std::optional<Evaluation> MaskedLanguageTask::evaluate(StepEngine& engine, const Model& /*model*/,
@@ -140,7 +145,7 @@ std::optional<Evaluation> MaskedLanguageTask::evaluate(StepEngine& engine, const
                                                        std::int64_t most_micro_batches,
                                                        const std::function<bool()>& stop,
                                                        Communicator& communicator) {
-  if (train_ && !unigram_) unigram_.emplace(*train_);
+  if (train_ && !unigram_ && !weight_) unigram_.emplace(*train_);
   data::LoaderOptions options = training;
   options.masking = masking();
   options.final_mask_probability.reset();
@@ -157,12 +162,35 @@ std::optional<Evaluation> MaskedLanguageTask::evaluate(StepEngine& engine, const
     if (own) sums[i] = *own;
   }
   engine.clear_results();
-  static_assert(sizeof(Sums) == 5 * sizeof(double));
-  communicator.sum({&sums[0].loss, 5 * sums.size()});
+  static_assert(sizeof(Sums) == Sums::numbers * sizeof(double));
+  communicator.sum({&sums[0].loss, Sums::numbers * sums.size()});
   double stops = stopped ? 1 : 0;
   communicator.sum({&stops, 1});
   if (stops > 0) return std::nullopt;
   return evaluation_of(sums);
+}
+
+// Over all sources, without their weights.
+DetectionScores MaskedLanguageTask::detection_of(const std::vector<Sums>& sums) {
+  double masked = 0, generator = 0;
+  DetectionScores scores;
+  double tokens = 0, replaced = 0;
+  for (const Sums& sum : sums) {
+    const DetectionResults& of = sum.detection;
+    masked += sum.targets;
+    generator += sum.loss - of.weighed;
+    tokens += of.tokens;
+    replaced += of.replaced;
+    scores.loss += of.loss_sum;
+    scores.accuracy += of.correct;
+    scores.found += of.found;
+  }
+  scores.generator_loss = generator / masked;
+  scores.loss /= tokens;
+  scores.accuracy /= tokens;
+  scores.replaced = replaced / tokens;
+  scores.found /= std::max(replaced, 1.0);
+  return scores;
 }
 
 Evaluation MaskedLanguageTask::evaluation_of(const std::vector<Sums>& sums) const {
@@ -197,6 +225,7 @@ Evaluation MaskedLanguageTask::evaluation_of(const std::vector<Sums>& sums) cons
   all.score = -all.loss;
   details.baselines = {uniform, details.baselines.unigram / weights,
                        static_cast<std::int64_t>(unigram_targets)};
+  if (weight_) details.detection = detection_of(sums);
   all.details = std::move(details);
   return all;
 }
@@ -204,7 +233,11 @@ Evaluation MaskedLanguageTask::evaluation_of(const std::vector<Sums>& sums) cons
 std::string MaskedLanguageTask::describe(const Evaluation& e) const {
   if (!std::isfinite(e.loss)) return "the held-out loss is not finite";
   std::string text = fmt::format("held-out loss {:.4f}, masked accuracy {:.2f} %", e.loss, 100 * e.accuracy);
-  const auto& [baselines, sources] = e.details_as<MaskedLanguageDetails>();
+  const auto& [detection, baselines, sources] = e.details_as<MaskedLanguageDetails>();
+  if (detection)
+    text += fmt::format(
+        "; generator's loss {:.4f}; {:.1f} % of the {:.1f} % replaced tokens found, loss {:.4f}",
+        detection->generator_loss, 100 * detection->found, 100 * detection->replaced, detection->loss);
   if (baselines.targets > 0)
     text += fmt::format(" (unigram {:.4f}, uniform {:.4f})", baselines.unigram, baselines.uniform);
   for (const SourceEvaluation& source : sources)
@@ -232,7 +265,14 @@ Json MaskedLanguageTask::metrics(const Evaluation& e) const {
   set_if_finite(values, "validation_loss", e.loss);
   values["validation_accuracy"] = e.accuracy;
   values["validation_targets"] = e.targets;
-  const auto& [baselines, sources] = e.details_as<MaskedLanguageDetails>();
+  const auto& [detection, baselines, sources] = e.details_as<MaskedLanguageDetails>();
+  if (detection) {
+    set_if_finite(values, "generator_loss", detection->generator_loss);
+    set_if_finite(values, "detection_loss", detection->loss);
+    values["detection_accuracy"] = detection->accuracy;
+    values["replaced"] = detection->replaced;
+    values["replaced_found"] = detection->found;
+  }
   if (baselines.targets > 0) {
     values["unigram_loss"] = baselines.unigram;
     values["uniform_loss"] = baselines.uniform;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "data/shards/sequence_set.h"
 #include "data/tasks/baselines.h"
 #include "data/tokenizers/text/words.h"
@@ -16,8 +18,18 @@ struct SourceEvaluation {
   data::Baselines baselines;
 };
 
+// Of an encoder that finds the tokens which its generator has replaced.
+struct DetectionScores {
+  double generator_loss = 0;  // per masked token, nats
+  double loss = 0;            // per token, nats
+  double accuracy = 0;        // share of tokens that are told right
+  double replaced = 0;        // share that was replaced
+  double found = 0;           // of these
+};
+
 // Evaluation::details of masked tokens.
 struct MaskedLanguageDetails {
+  std::optional<DetectionScores> detection;  // with a generator, whose accuracy Evaluation's is
   // What should be beaten on the very same targets; without targets if the training data are not at hand.
   data::Baselines baselines;
   // Of each source, if there are several: the whole's numbers are then the means by the sources' weights, or,
@@ -53,7 +65,8 @@ class MaskedLanguageTask final : public EncoderTask {
   // Advice if, after half of the steps, the loss is still within `plateau` nats of the unigram baseline.
   std::string advice(const Evaluation& evaluation, double done) const override;
   static constexpr double plateau = 0.1;
-  bool keeps_best() const override { return evaluates(); }
+  // A better generator makes the discriminator's targets harder, so that its losses do not rank checkpoints.
+  bool keeps_best() const override { return evaluates() && !weight_; }
   bool compares_lengths() const override { return false; }  // more context, easier targets
 
  private:
@@ -69,10 +82,12 @@ class MaskedLanguageTask final : public EncoderTask {
   std::optional<Sums> evaluate(StepEngine& engine, const HeldOut& held_out,
                                const data::LoaderOptions& options, std::int64_t most_micro_batches,
                                const std::function<bool()>& stop) const;
+  static DetectionScores detection_of(const std::vector<Sums>& sums);
   Evaluation evaluation_of(const std::vector<Sums>& sums) const;
 
   DataSection data_;
   bool learned_positions_ = false;
+  std::optional<double> weight_;              // of the discriminator's loss; none without one
   std::vector<std::string> trained_on_;       // fingerprints of each source
   std::unique_ptr<data::SequenceSet> train_;  // null without training data
   std::vector<HeldOut> held_out_;

@@ -16,6 +16,7 @@
 #include "recipes/suggest.h"
 #include "storage/folder.h"
 #include "training/distillation/trained_teacher.h"
+#include "training/inference/gathered_values.h"
 #include "training/vectors/contrastive_task.h"
 
 namespace comera {
@@ -237,6 +238,7 @@ namespace {
 
 Recipe resolve_kind(const Recipe& recipe) {
   Recipe resolved = recipe;
+  resolved.generator.reset();  // of a pretraining that it begins with
   data::Task task = task_of(recipe.task);
   if (task.kind == data::TaskKind::contrastive) {
     check_class_weights(resolved.task);
@@ -255,7 +257,7 @@ Recipe resolve_kind(const Recipe& recipe) {
   section.header = task.header;
   if (task.text.size() < 2) resolved.model.pairs = PairEncoding::joint;  // one text is no pair
   // An encoder's recipe may contain the ranks of a head that this model does not have.
-  if (resolved.model.head == HeadKind::mlm) resolved.tensorized.ranks.erase("head.transform");
+  if (is_pretraining(resolved.model.head)) resolved.tensorized.ranks.erase("head.transform");
   resolved.model.head = traits_of(task.kind).head;
   if (!reads_sequences(resolved.model.head)) {  // its head has no other layer than that of its scores
     resolved.tensorized.head.reset();
@@ -289,19 +291,10 @@ std::optional<data::TaskScores> score(InferenceEngine& engine, const data::Task&
                                       const MicroBatchCapacity& capacity, const EncoderConfig& config,
                                       const std::function<bool()>& stop, Communicator& communicator) {
   const std::int64_t width = engine.width();
-  std::vector<double> values(examples.count() * width +
-                             1);  // other processes' are 0; the last: whether to stop
-  auto samples = samples_for(config, task, examples, capacity.longest);
-  const bool whole =
-      engine.run(std::move(samples), capacity,
-                 [&](std::int64_t sample, std::span<const double> row) {
-                   std::ranges::copy(row, values.begin() + sample * width);
-                 },
-                 stop, {.process = communicator.process(), .world_size = communicator.world_size()});
-  values.back() = whole ? 0 : 1;
-  communicator.sum(values);
-  if (values.back() > 0) return std::nullopt;
-  values.pop_back();
+  const auto gathered = gathered_values(engine, samples_for(config, task, examples, capacity.longest),
+                                        capacity, examples.count() * width, keep_row, stop, communicator);
+  if (!gathered) return std::nullopt;
+  const std::vector<double>& values = *gathered;
   data::TaskScores scores;
   if (!all_finite(values)) {
     scores = data::unknown_scores(task.kind, examples.count());
@@ -324,8 +317,6 @@ std::optional<data::TaskScores> score(InferenceEngine& engine, const data::Task&
   return scores;
 }
 
-namespace {}  // namespace
-
 std::vector<double> class_weights(const ClassWeights& given, const std::vector<std::int64_t>& counts) {
   if (!given.balanced) return given.values;
   const double examples = std::accumulate(counts.begin(), counts.end(), 0.0);
@@ -337,8 +328,7 @@ std::vector<double> class_weights(const ClassWeights& given, const std::vector<s
 
 SequenceTask::SequenceTask(const TaskSection& section, const data::Tokenizer& tokenizer,
                            const EncoderConfig& config, std::int64_t length)
-    : EncoderTask(tokenizer),
-      task_(task_of(section)),
+    : FileTask(task_of(section), tokenizer),
       config_(config),
       length_(length),
       train_(data::Examples::read(task_, present(task_.train, "task.train"), tokenizer, true, length)) {
@@ -366,18 +356,15 @@ double SequenceTask::loss_unit() const {
   return squares / count;
 }
 
-std::string SequenceTask::source() const { return fmt::format("{}", fmt::join(files_of(task_.train), ", ")); }
-
-std::string SequenceTask::held_out_fingerprint() const {
-  std::vector<std::string> contents;
-  for (const data::Examples& examples : validation_) contents.push_back(examples.fingerprint());
-  return fingerprint_of_all(contents);
+std::vector<GivenFile> SequenceTask::held_out() const {
+  std::vector<GivenFile> files;
+  for (std::size_t i = 0; i < validation_.size(); ++i)
+    files.push_back({"task.validation", task_.validation[i].file.string(), validation_[i].fingerprint()});
+  return files;
 }
 
 std::vector<GivenFile> SequenceTask::inputs() const {
-  std::vector<GivenFile> inputs = {{"task.train", source(), train_.fingerprint()}};
-  for (std::size_t i = 0; i < validation_.size(); ++i)
-    inputs.push_back({"task.validation", task_.validation[i].file.string(), validation_[i].fingerprint()});
+  std::vector<GivenFile> inputs = FileTask::inputs();
   // Examples only contain the indices of their labels.
   if (!task_.labels.empty())
     inputs.push_back({"task.label", fmt::format("the labels in {}", source()),
@@ -402,16 +389,9 @@ std::optional<Evaluation> SequenceTask::evaluate(StepEngine& engine, const Model
     if (!scores) return std::nullopt;
     sets.push_back(*scores);
   }
-  return Evaluation{.score = sets[0].value(task_.metric),
-                    .loss = sets[0].loss,
-                    .accuracy = sets[0].accuracy,
-                    .targets = sets[0].examples,
-                    .details = sets};
+  const double score = sets[0].value(task_.metric);
+  return evaluation_of(std::move(sets), score);
 }
-
-std::string SequenceTask::describe(const Evaluation& evaluation) const { return describe_sets(evaluation); }
-
-Json SequenceTask::metrics(const Evaluation& evaluation) const { return metrics_of_sets(evaluation); }
 
 std::vector<std::string> SequenceTask::reports() const {
   std::vector<std::string> lines;

@@ -4,7 +4,7 @@
 #include "data/tasks/scores.h"
 #include "recipes/recipe.h"
 #include "training/inference/inference_engine.h"
-#include "training/tasks/encoder_task.h"
+#include "training/tasks/file_task.h"
 
 namespace comera {
 
@@ -45,38 +45,30 @@ Json metrics_of(const data::TaskScores& scores);
 std::vector<double> class_weights(const ClassWeights& given, const std::vector<std::int64_t>& counts);
 
 // Fine-tuning: whole sequences with a label or a score.
-class SequenceTask final : public EncoderTask {
+class SequenceTask final : public FileTask {
  public:
   // Reads all files; `section` is resolved. length: of the longest phase.
   SequenceTask(const TaskSection& section, const data::Tokenizer& tokenizer, const EncoderConfig& config,
                std::int64_t length);
 
-  const char* name() const override { return "finetune"; }
-  std::string source() const override;
   std::string fingerprint() const override { return train_.fingerprint(); }
-  std::string held_out_fingerprint() const override;
   std::vector<GivenFile> inputs() const override;
   std::unique_ptr<data::SampleSource> samples(std::int64_t length) const override;
-  data::MaskingOptions masking() const override { return {.probability = 0}; }
   // Of weighted classes: the sum of the examples' weights.
   double targets(const data::Batch& batch) const override;
   double loss_unit() const override;
   using EncoderTask::evaluate;
-  bool evaluates() const override { return !validation_.empty(); }
   // score: the task's metric on the first set.
   std::optional<Evaluation> evaluate(StepEngine& engine, const Model& model,
                                      const data::LoaderOptions& options, std::int64_t most_micro_batches,
                                      const std::function<bool()>& stop, Communicator& communicator) override;
-  std::string describe(const Evaluation& evaluation) const override;
-  Json metrics(const Evaluation& evaluation) const override;
-  bool keeps_best() const override { return evaluates(); }
 
-  const data::Task& task() const { return task_; }
   // What was read and what was left out: readable lines.
   std::vector<std::string> reports() const;
 
  private:
-  data::Task task_;
+  std::vector<GivenFile> held_out() const override;
+
   EncoderConfig config_;
   std::int64_t length_;
   data::Examples train_;

@@ -72,6 +72,7 @@ bool learns_pairs(const Recipe& recipe) { return !recipe.distillation || recipe.
 
 Recipe resolve_contrastive(const Recipe& recipe, const data::Task& task) {
   Recipe resolved = recipe;
+  resolved.generator.reset();
   check_rows(recipe.task);
   TaskSection& section = resolved.task;
   section.kind = task.kind;
@@ -89,8 +90,7 @@ Recipe resolve_contrastive(const Recipe& recipe, const data::Task& task) {
 
 ContrastiveTask::ContrastiveTask(const Recipe& recipe, const data::Tokenizer& tokenizer,
                                  const EncoderConfig& config)
-    : EncoderTask(tokenizer),
-      task_(task_of(recipe.task)),
+    : FileTask(task_of(recipe.task), tokenizer),
       config_(config),
       pairs_(learns_pairs(recipe)),
       length_(longest_of(recipe)),
@@ -107,24 +107,12 @@ double ContrastiveTask::targets(const data::Batch& batch) const {
   return static_cast<double>(batch.examples) * (pairs_ && config_.contrastive.symmetric ? 2 : 1);
 }
 
-std::string ContrastiveTask::source() const {
-  std::vector<std::string> files;
-  for (const data::Task::Set& set : task_.train) files.push_back(set.file.string());
-  return fmt::format("{}", fmt::join(files, ", "));
-}
-
-std::string ContrastiveTask::held_out_fingerprint() const {
-  std::vector<std::string> contents;
-  for (const VectorSet& set : sets_) contents.push_back(set.examples.fingerprint());
-  return fingerprint_of_all(contents);
-}
-
-std::vector<GivenFile> ContrastiveTask::inputs() const {
-  std::vector<GivenFile> inputs = {{"task.train", source(), train_.fingerprint()}};
+std::vector<GivenFile> ContrastiveTask::held_out() const {
+  std::vector<GivenFile> files;
   for (const VectorSet& set : sets_)
-    inputs.push_back({set.retrieval ? "task.validation" : "task.similarity", set.file.string(),
-                      set.examples.fingerprint()});
-  return inputs;
+    files.push_back({set.retrieval ? "task.validation" : "task.similarity", set.file.string(),
+                     set.examples.fingerprint()});
+  return files;
 }
 
 std::unique_ptr<data::SampleSource> ContrastiveTask::samples(std::int64_t length) const {
@@ -145,18 +133,9 @@ std::optional<Evaluation> ContrastiveTask::evaluate(StepEngine& engine, const Mo
     if (!of_set) return std::nullopt;
     scores.push_back(*of_set);
   }
-  return Evaluation{.score = chosen_score(scores, task_.metric),
-                    .loss = scores[0].loss,
-                    .accuracy = scores[0].accuracy,
-                    .targets = scores[0].examples,
-                    .details = scores};
+  const double score = chosen_score(scores, task_.metric);
+  return evaluation_of(std::move(scores), score);
 }
-
-std::string ContrastiveTask::describe(const Evaluation& evaluation) const {
-  return describe_sets(evaluation);
-}
-
-Json ContrastiveTask::metrics(const Evaluation& evaluation) const { return metrics_of_sets(evaluation); }
 
 std::vector<std::string> ContrastiveTask::reports() const {
   const data::ContrastiveSamples samples(train_, texts(), length_);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "training/tasks/encoder_task.h"
+#include "training/tasks/file_task.h"
 #include "training/vectors/vector_scores.h"
 
 namespace comera {
@@ -12,36 +12,27 @@ Recipe resolve_contrastive(const Recipe& recipe, const data::Task& task);
 // Fine-tuning for vectors that are near each other where texts belong together
 // (model/layers/contrastive_head.h). The negatives of an example are the documents of its micro-batch,
 // whatever the number of micro-batches in a step and of processes.
-class ContrastiveTask final : public EncoderTask {
+class ContrastiveTask final : public FileTask {
  public:
   // Reads all files; the recipe's task is resolved.
   ContrastiveTask(const Recipe& recipe, const data::Tokenizer& tokenizer, const EncoderConfig& config);
 
-  const char* name() const override { return "finetune"; }
-  std::string source() const override;
   std::string fingerprint() const override { return train_.fingerprint(); }
-  std::string held_out_fingerprint() const override;
-  std::vector<GivenFile> inputs() const override;
   std::unique_ptr<data::SampleSource> samples(std::int64_t length) const override;
-  data::MaskingOptions masking() const override { return {.probability = 0}; }
   double targets(const data::Batch& batch) const override;
   using EncoderTask::evaluate;
-  bool evaluates() const override { return !sets_.empty(); }
-  // score: the task's metric on the first set that has it. details: std::vector<data::TaskScores>.
+  // score: the task's metric on the first set that has it.
   std::optional<Evaluation> evaluate(StepEngine& engine, const Model& model,
                                      const data::LoaderOptions& options, std::int64_t most_micro_batches,
                                      const std::function<bool()>& stop, Communicator& communicator) override;
-  std::string describe(const Evaluation& evaluation) const override;
-  Json metrics(const Evaluation& evaluation) const override;
-  bool keeps_best() const override { return evaluates(); }
 
   // What was read and what was left out: readable lines.
   std::vector<std::string> reports() const;
 
  private:
   std::int64_t texts() const { return std::ssize(task_.text); }
+  std::vector<GivenFile> held_out() const override;
 
-  data::Task task_;
   EncoderConfig config_;
   bool pairs_;           // whether it learns from them, and not only from a teacher's vectors of each text
   std::int64_t length_;  // of the longest phase

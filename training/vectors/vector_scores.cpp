@@ -8,6 +8,7 @@
 #include "data/vectors/contrastive_samples.h"
 #include "data/vectors/similarity.h"
 #include "kernels/core/tensors/finite.h"
+#include "training/inference/gathered_values.h"
 #include "training/tasks/sequence_task.h"
 
 namespace comera {
@@ -15,26 +16,6 @@ namespace comera {
 namespace {
 
 constexpr std::int64_t texts = 2;  // query and document, or the two that are compared
-
-// The vectors of all texts, one after the other, in an order that starts with example 0.
-std::optional<std::vector<double>> vectors_of(InferenceEngine& engine, const data::Examples& examples,
-                                              const MicroBatchCapacity& capacity,
-                                              const std::function<bool()>& stop, Communicator& communicator) {
-  const std::int64_t width = engine.width();
-  // Those of other processes are 0; the last one says whether to stop.
-  std::vector<double> values(static_cast<std::size_t>(examples.count() * texts * width + 1));
-  const bool whole =
-      engine.run(std::make_unique<data::SeparateTexts>(examples, texts, capacity.longest), capacity,
-                 [&](std::int64_t sample, std::span<const double> row) {
-                   std::ranges::copy(row, values.begin() + sample * width);
-                 },
-                 stop, {.process = communicator.process(), .world_size = communicator.world_size()});
-  values.back() = whole ? 0 : 1;
-  communicator.sum(values);
-  if (values.back() > 0) return std::nullopt;
-  values.pop_back();
-  return values;
-}
 
 // Every second row, from the first or the second one, in float32 and of length 1.
 std::vector<float> unit_rows(const std::vector<double>& vectors, std::int64_t width, std::int64_t first) {
@@ -117,7 +98,10 @@ std::optional<data::TaskScores> score_vectors(InferenceEngine& engine, const Vec
                                               MicroBatchCapacity capacity, double temperature,
                                               const std::function<bool()>& stop, Communicator& communicator) {
   capacity.scores = 1;  // sequences without answers
-  const auto vectors = vectors_of(engine, set.examples, capacity, stop, communicator);
+  // Of all texts, one after the other, from example 0 on.
+  const auto vectors =
+      gathered_values(engine, std::make_unique<data::SeparateTexts>(set.examples, texts, capacity.longest),
+                      capacity, set.examples.count() * texts * engine.width(), keep_row, stop, communicator);
   if (!vectors) return std::nullopt;
   data::TaskScores scores;
   if (!all_finite(*vectors)) {

@@ -1,6 +1,7 @@
 // Fine-tuning on questions whose answers are spans of a text.
 #include <gmock/gmock.h>
 
+#include "tests/support/temporary_folder.h"
 #include "tests/training/finetune_fixture.h"
 #include "training/tasks/sequence_task.h"
 

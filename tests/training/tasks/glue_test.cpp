@@ -11,8 +11,8 @@
 #include "reports/text/text_table.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/training/finetune_fixture.h"
+#include "training/glue/glue_results.h"
 #include "training/inference/trained_model.h"
-#include "training/tasks/glue_results.h"
 
 namespace comera::test {
 namespace {

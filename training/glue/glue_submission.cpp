@@ -1,4 +1,4 @@
-#include "training/tasks/glue_submission.h"
+#include "training/glue/glue_submission.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "training/tasks/glue_results.h"
+#include "training/glue/glue_results.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
