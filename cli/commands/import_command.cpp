@@ -49,7 +49,9 @@ void import_model(const ImportCommandOptions& options) {
 void add_import_command(CLI::App& program) {
   auto options = std::make_shared<ImportCommandOptions>();
   CLI::App* command = program.add_subcommand(
-      "import", "Import a BERT, MegatronBERT or RoBERTa model of Hugging Face's transformers");
+      "import",
+      "Import a BERT, DistilBERT, RoBERTa, ELECTRA, ALBERT or MegatronBERT model of Hugging Face's "
+      "transformers");
   command->add_option("folder", options->folder, "Folder with config.json, safetensors and tokenizer files")
       ->required()
       ->type_name("DIR");

@@ -35,6 +35,8 @@ std::string class_prefix(Form form) {
       return "Roberta";
     case Form::albert:
       return "Albert";
+    case Form::distilbert:
+      return "DistilBert";
     case Form::comera:
       return "Comera";
   }
@@ -126,13 +128,14 @@ constexpr std::pair<std::string_view, Activation> hidden_acts[] = {
     {"silu", Activation::silu},           {"swish", Activation::silu}};
 
 Activation read_activation(const ConfigMembers& members, Form form) {
-  const auto name = members.get<std::string>("hidden_act", form == Form::albert ? "gelu_new" : "gelu");
+  const char* key = form == Form::distilbert ? "activation" : "hidden_act";
+  const auto name = members.get<std::string>(key, form == Form::albert ? "gelu_new" : "gelu");
   const auto* const found = std::ranges::find(hidden_acts, name, [](const auto& act) { return act.first; });
   if (found != std::end(hidden_acts)) return found->second;
   std::string known;
   for (const auto& act : hidden_acts) known += fmt::format("{}\"{}\"", known.empty() ? "" : ", ", act.first);
   throw Error(
-      fmt::format("{}: hidden_act = \"{}\" cannot be imported; only {} can", members.file(), name, known));
+      fmt::format("{}: {} = \"{}\" cannot be imported; only {} can", members.file(), key, name, known));
 }
 
 }  // namespace
@@ -189,11 +192,11 @@ std::string joined(const std::vector<std::string>& names) {
 Form form_in(const ConfigMembers& members) {
   const auto type = members.get<std::string>("model_type");
   for (const Form form : {Form::bert, Form::megatron_bert, Form::roformer, Form::electra, Form::roberta,
-                          Form::albert, Form::comera})
+                          Form::albert, Form::distilbert, Form::comera})
     if (type == name_of(form)) return form;
   throw Error(
-      fmt::format("{}: a model of type {} cannot be imported; bert, megatron-bert, roberta, electra, "
-                  "albert, and what comera has exported can",
+      fmt::format("{}: a model of type {} cannot be imported; bert, megatron-bert, roberta, distilbert, "
+                  "electra, albert, and what comera has exported can",
                   members.file(), type));
 }
 
@@ -221,10 +224,11 @@ void read_head(const ConfigMembers& members, TransformersConfig& config) {
     config.model.classes = std::ssize(config.labels);
   }
   if (!is(HeadKind::classification)) return;
-  COMERA_CHECK(config.form != Form::roformer && config.form != Form::electra,
-               "{}: architectures = {} cannot be imported: the head of {}'s classifier has another "
-               "activation than tanh",
-               members.file(), name, class_prefix(config.form));
+  COMERA_CHECK(
+      config.form != Form::roformer && config.form != Form::electra && config.form != Form::distilbert,
+      "{}: architectures = {} cannot be imported: the head of {}'s classifier has another "
+      "activation than tanh; write \"{}Model\" there to import the encoder alone",
+      members.file(), name, class_prefix(config.form), class_prefix(config.form));
   const SequenceAnswers answers = read_answers(members);
   config.model.head = answers.regression ? HeadKind::regression
                       : answers.several  ? HeadKind::multi_label
@@ -318,17 +322,19 @@ TransformersConfig read_config(const std::filesystem::path& folder) {
   const ConfigMembers members(json, file.string());
   TransformersConfig config{.model = {}, .form = form_in(members)};
   EncoderConfig& model = config.model;
-  model.layers = members.get<std::int64_t>("num_hidden_layers");
-  model.hidden = members.get<std::int64_t>("hidden_size");
-  model.heads = members.get<std::int64_t>("num_attention_heads");
-  model.ffn = members.get<std::int64_t>("intermediate_size");
+  const bool distilled = config.form == Form::distilbert;  // whose keys have names of their own
+  model.layers = members.get<std::int64_t>(distilled ? "n_layers" : "num_hidden_layers");
+  model.hidden = members.get<std::int64_t>(distilled ? "dim" : "hidden_size");
+  model.heads = members.get<std::int64_t>(distilled ? "n_heads" : "num_attention_heads");
+  model.ffn = members.get<std::int64_t>(distilled ? "hidden_dim" : "intermediate_size");
   model.vocabulary = members.get<std::int64_t>("vocab_size");
   model.max_positions = members.get<std::int64_t>("max_position_embeddings");
-  model.types = members.get<std::int64_t>("type_vocab_size", 2);
+  model.types = has_types(config.form) ? members.get<std::int64_t>("type_vocab_size", 2) : 1;
   model.norm_eps = members.get<double>("layer_norm_eps", 1e-12);
   const double usual_dropout = config.form == Form::albert ? 0 : 0.1;
-  model.dropout = members.get<double>("hidden_dropout_prob", usual_dropout);
-  model.attention_dropout = members.get<double>("attention_probs_dropout_prob", usual_dropout);
+  model.dropout = members.get<double>(distilled ? "dropout" : "hidden_dropout_prob", usual_dropout);
+  model.attention_dropout =
+      members.get<double>(distilled ? "attention_dropout" : "attention_probs_dropout_prob", usual_dropout);
   model.embedding_std = members.get<double>("initializer_range", 0.02);
   model.activation = read_activation(members, config.form);
   members.require<std::string>("position_embedding_type", "absolute");
@@ -339,6 +345,7 @@ TransformersConfig read_config(const std::filesystem::path& folder) {
   if (config.form == Form::comera) members.require<bool>("tie_word_embeddings", true);
   switch (config.form) {
     case Form::bert:
+    case Form::distilbert:
       break;
     case Form::megatron_bert:
       model.norm = NormPlacement::pre;

@@ -93,9 +93,14 @@ bool is_of_another_head(const std::string& name) {
                                    "generator_predictions.",
                                    "generator_lm_head.",
                                    "sop_classifier.",
-                                   "discriminator_predictions."};
+                                   "discriminator_predictions.",
+                                   "vocab_transform.",
+                                   "vocab_layer_norm.",
+                                   "vocab_projector.",
+                                   "pre_classifier."};
   std::string_view rest = name;
-  for (const std::string_view base : {"bert.", "roberta.", "roformer.", "electra.", "albert.", "comera."})
+  for (const std::string_view base :
+       {"bert.", "roberta.", "roformer.", "electra.", "albert.", "distilbert.", "comera."})
     if (rest.starts_with(base)) rest.remove_prefix(base.size());
   return std::ranges::any_of(heads, [&](const char* head) { return rest.starts_with(head); });
 }
@@ -217,6 +222,10 @@ ReadWeights read_weights(const SafetensorsReader& reader, const TransformersConf
     };
     if (info.role == ParameterRole::gate) {
       write(std::vector<double>(static_cast<std::size_t>(info.shape.elements()), 1));
+      continue;
+    }
+    if (info.name == "embedding.types" && !has_types(config.form)) {
+      write(std::vector<double>(static_cast<std::size_t>(info.shape.elements())));
       continue;
     }
     if (const auto values = weights.read(info.name, info.shape)) {

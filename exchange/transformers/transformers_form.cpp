@@ -8,14 +8,18 @@
 namespace comera::exchange {
 
 const char* name_of(Form form) {
-  constexpr std::array names{"bert", "megatron-bert", "roformer", "electra", "roberta", "albert", "comera"};
+  constexpr std::array names{"bert",    "megatron-bert", "roformer",   "electra",
+                             "roberta", "albert",        "distilbert", "comera"};
   return names[static_cast<std::size_t>(form)];
 }
 
 std::string base_prefix(Form form) {
-  constexpr std::array prefixes{"bert.", "bert.", "roformer.", "electra.", "roberta.", "albert.", "comera."};
+  constexpr std::array prefixes{"bert.",    "bert.",   "roformer.",   "electra.",
+                                "roberta.", "albert.", "distilbert.", "comera."};
   return prefixes[static_cast<std::size_t>(form)];
 }
+
+bool has_types(Form form) { return form != Form::distilbert; }
 
 FormChoice form_of(const EncoderConfig& config) {
   const bool post = config.norm == NormPlacement::post, sequences = reads_sequences(config.head);
@@ -47,6 +51,15 @@ LayerNames block_names(Form form) {
                    {"attention.output", "attention.output.dense"},
                    {"ffn.up", "intermediate.dense"},
                    {"ffn.down", "output.dense"}};
+  if (form == Form::distilbert)
+    return {{"attention.query", "attention.q_lin"},
+            {"attention.key", "attention.k_lin"},
+            {"attention.value", "attention.v_lin"},
+            {"attention.output", "attention.out_lin"},
+            {"ffn.up", "ffn.lin1"},
+            {"ffn.down", "ffn.lin2"},
+            {"norm1", "sa_layer_norm"},
+            {"norm2", "output_layer_norm"}};
   if (form == Form::albert)
     return {{"attention.query", "attention.query"},
             {"attention.key", "attention.key"},
@@ -73,6 +86,8 @@ HeadNames head_names(Form form) {
       return {"lm_head.dense", "lm_head.layer_norm", "lm_head"};
     case Form::electra:
       return {"generator_predictions.dense", "generator_predictions.LayerNorm", "generator_lm_head"};
+    case Form::distilbert:
+      return {"vocab_transform", "vocab_layer_norm", "vocab_projector"};
     case Form::albert:
       return {"predictions.dense", "predictions.LayerNorm", "predictions"};
     case Form::bert:
@@ -140,7 +155,8 @@ TensorPlace place_of(const std::string& parameter, Form form) {
     COMERA_CHECK(in_block != blocks.end(), "{}: has no place in a {} model", parameter, name_of(form));
     const std::string block = form == Form::albert ? ".albert_layer_groups.0.albert_layers.0"
                                                    : ".layer" + layer.substr(7, begin - 7);
-    place.theirs = base + "encoder" + block + "." + in_block->second + end;
+    place.theirs =
+        base + (form == Form::distilbert ? "transformer" : "encoder") + block + "." + in_block->second + end;
   }
   place.transposed = is_linear(layer) && end == ".weight";
   place.interleaved =

@@ -16,10 +16,13 @@ enum class Form : std::uint8_t {
   electra,        // BERT with narrow tables and a head that reads tokens, as ELECTRA's generator
   roberta,        // read only: BERT with other names
   albert,         // read only: BERT with narrow tables, whose layers all have the same weights
+  distilbert,     // read only: BERT with other names and without types of segments
   comera,         // no counterpart: with our modelling file (modeling_comera.py)
 };
 // The model_type of a config.json.
 const char* name_of(Form form);
+// Whether its embedding has types of segments; otherwise there is one here, which adds 0.
+bool has_types(Form form);
 // The prefix of an encoder's weights in a model with a head: "bert.".
 std::string base_prefix(Form form);
 

@@ -27,11 +27,11 @@ WeightNames names_of(const TensorPlace& place, Form form) {
   WeightNames names;
   add_spellings(place.theirs, form, names.own);
   if (form == Form::comera) return names;
-  const std::string decoder = place_of("head.bias", form).theirs;  // "cls.predictions.bias"
-  const std::string of_decoder =
-      decoder.substr(0, decoder.rfind('.')) + (form == Form::electra ? "." : ".decoder.");
+  const std::string decoder = place_of("head.bias", form).theirs;           // "cls.predictions.bias"
+  const bool is_layer = form == Form::electra || form == Form::distilbert;  // with a bias of its own
+  const std::string of_decoder = decoder.substr(0, decoder.rfind('.')) + (is_layer ? "." : ".decoder.");
   if (place.ours == "embedding.tokens.weight") names.tied.push_back(of_decoder + "weight");
-  if (place.ours == "head.bias" && form != Form::electra) names.tied.push_back(of_decoder + "bias");
+  if (place.ours == "head.bias" && !is_layer) names.tied.push_back(of_decoder + "bias");
   return names;
 }
 

@@ -45,7 +45,8 @@ INSTANTIATE_TEST_SUITE_P(Exchange, Import,
                          testing::Values("bert_mlm", "bert_classes", "bert_score", "megatron_mlm",
                                          "roberta_mlm", "roberta_classes", "electra_mlm", "albert_mlm",
                                          "albert_classes", "bert_tokens", "roberta_tokens", "electra_tokens",
-                                         "bert_answers", "roberta_answers", "albert_answers"),
+                                         "bert_answers", "roberta_answers", "albert_answers",
+                                         "distilbert_mlm", "distilbert_tokens", "distilbert_answers"),
                          [](const auto& tested) { return std::string(tested.param); });
 
 // The mean over one sequence of what the encoder gives.
@@ -76,7 +77,8 @@ std::vector<double> mean_of(const data::Sample& sample, const LoadedModel& loade
 
 class ImportedEncoder : public testing::TestWithParam<const char*> {};
 
-INSTANTIATE_TEST_SUITE_P(Exchange, ImportedEncoder, testing::Values("bert_encoder", "electra_encoder"),
+INSTANTIATE_TEST_SUITE_P(Exchange, ImportedEncoder,
+                         testing::Values("bert_encoder", "electra_encoder", "distilbert_encoder"),
                          [](const auto& tested) { return std::string(tested.param); });
 
 TEST_P(ImportedEncoder, WithoutAHeadGetsANewOne) {

@@ -135,6 +135,16 @@ TEST(RoFormerClassifier, IsRefused) {
   EXPECT_THAT(copy.error(), HasSubstr("architectures = RoFormerForSequenceClassification"));
 }
 
+TEST(DistilBert, ClassifiersOfTextsAndOtherActivationsAreRefused) {
+  const Copy copy("distilbert_mlm");
+  copy.change_config(
+      [](nlohmann::json& config) { config["architectures"] = {"DistilBertForSequenceClassification"}; });
+  EXPECT_THAT(copy.error(),
+              HasSubstr("the head of DistilBert's classifier has another activation than tanh"));
+  copy.change_config([](nlohmann::json& config) { config["activation"] = "tanh"; });
+  EXPECT_THAT(copy.error(), HasSubstr("activation = \"tanh\" cannot be imported"));
+}
+
 // transformers' RoFormer takes its sines from the file.
 TEST(RoFormerAngles, MustBeThoseOfItsConfiguration) {
   const Copy original("bert_mlm");

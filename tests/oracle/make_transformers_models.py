@@ -11,7 +11,9 @@ import shutil
 import torch
 from transformers import (AlbertConfig, AlbertForMaskedLM, AlbertForQuestionAnswering,
                           AlbertForSequenceClassification, BertConfig, BertForMaskedLM, BertForQuestionAnswering,
-                          BertForSequenceClassification, BertForTokenClassification, BertModel, ElectraConfig,
+                          BertForSequenceClassification, BertForTokenClassification, BertModel, DistilBertConfig,
+                          DistilBertForMaskedLM, DistilBertForQuestionAnswering, DistilBertForTokenClassification,
+                          DistilBertModel, ElectraConfig,
                           ElectraForMaskedLM, ElectraForTokenClassification, ElectraModel, MegatronBertConfig,
                           MegatronBertForMaskedLM, RobertaConfig, RobertaForMaskedLM, RobertaForQuestionAnswering,
                           RobertaForSequenceClassification, RobertaForTokenClassification)
@@ -37,7 +39,7 @@ def sequences(config, first):
         ids = torch.randint(5, len(PIECES), (1, length), generator=RANDOM)
         ids[0, 0] = first
         types = torch.zeros_like(ids)
-        if config.type_vocab_size > 1:
+        if getattr(config, "type_vocab_size", 1) > 1:
             types[0, length // 2:] = 1
         found.append((ids, types))
     return found
@@ -51,7 +53,8 @@ def save(name, model, first=2):
     cases = []
     for ids, types in sequences(model.config, first):
         with torch.no_grad():
-            out = model(input_ids=ids, token_type_ids=types)
+            out = model(input_ids=ids) if model.config.model_type == "distilbert" else \
+                model(input_ids=ids, token_type_ids=types)
         said = (out.logits[0] if hasattr(out, "logits") else
                 torch.stack((out.start_logits[0], out.end_logits[0]), -1) if hasattr(out, "start_logits") else
                 out.last_hidden_state[0])
@@ -84,6 +87,12 @@ def main():
     save("bert_answers", BertForQuestionAnswering(BertConfig(**SIZES)))
     save("roberta_answers", RobertaForQuestionAnswering(RobertaConfig(**roberta)))
     save("albert_answers", AlbertForQuestionAnswering(AlbertConfig(**narrow)))
+    distilbert = dict(vocab_size=len(PIECES), dim=8, n_layers=2, n_heads=2, hidden_dim=12, max_position_embeddings=14,
+                      initializer_range=0.5)
+    save("distilbert_mlm", DistilBertForMaskedLM(DistilBertConfig(**distilbert)))
+    save("distilbert_encoder", DistilBertModel(DistilBertConfig(**distilbert, activation="relu")))
+    save("distilbert_tokens", DistilBertForTokenClassification(DistilBertConfig(**distilbert, **of_words)))
+    save("distilbert_answers", DistilBertForQuestionAnswering(DistilBertConfig(**distilbert)))
 
 
 if __name__ == "__main__":
