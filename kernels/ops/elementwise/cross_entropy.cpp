@@ -5,13 +5,21 @@
 
 namespace comera {
 
-void SoftmaxCrossEntropy::check() const {
-  const char* name = "SoftmaxCrossEntropy";
+namespace {
+
+void check_logits(const char* name, const Tensor& logits, std::int64_t classes) {
   COMERA_CHECK(logits.shape().dims() == 3, "{}: logits must be (outer, rows, inner), not {}", name,
                logits.shape().text());
   const std::int64_t padded = logits.dim(0) * logits.dim(2);
   COMERA_CHECK(classes >= 1 && classes <= padded, "{}: {} classes do not fit {} columns", name, classes,
                padded);
+}
+
+}  // namespace
+
+void SoftmaxCrossEntropy::check() const {
+  const char* name = "SoftmaxCrossEntropy";
+  check_logits(name, logits, classes);
   check_optional(name, "bias", bias, {classes}, master_of(compute()));
   if (bias && gradient) check_tensor(name, "dbias", dbias, {classes}, master_of(compute()));
   COMERA_CHECK(row_begin >= 0 && row_begin + logits.dim(1) <= targets.elements(),
@@ -29,11 +37,7 @@ Work work_of(const SoftmaxCrossEntropy& op) {
 
 void SoftmaxDivergence::check() const {
   const char* name = "SoftmaxDivergence";
-  COMERA_CHECK(logits.shape().dims() == 3, "{}: logits must be (outer, rows, inner), not {}", name,
-               logits.shape().text());
-  const std::int64_t padded = logits.dim(0) * logits.dim(2);
-  COMERA_CHECK(classes >= 1 && classes <= padded, "{}: {} classes do not fit {} columns", name, classes,
-               padded);
+  check_logits(name, logits, classes);
   COMERA_CHECK(temperature > 0, "{}: the temperature must be above 0, not {}", name, temperature);
   check_optional(name, "bias", bias, {classes}, master_of(compute()));
   if (bias && gradient) check_tensor(name, "dbias", dbias, {classes}, master_of(compute()));
@@ -53,11 +57,7 @@ Work work_of(const SoftmaxDivergence& op) {
 
 void DrawClasses::check() const {
   const char* name = "DrawClasses";
-  COMERA_CHECK(logits.shape().dims() == 3, "{}: logits must be (outer, rows, inner), not {}", name,
-               logits.shape().text());
-  const std::int64_t padded = logits.dim(0) * logits.dim(2);
-  COMERA_CHECK(classes >= 1 && classes <= padded, "{}: {} classes do not fit {} columns", name, classes,
-               padded);
+  check_logits(name, logits, classes);
   check_optional(name, "bias", bias, {classes}, master_of(compute()));
   check_elements(name, "drawn", drawn, drawn.elements(), DType::int32);
   COMERA_CHECK(row_begin >= 0 && row_begin + logits.dim(1) <= drawn.elements(), "{}: rows {}..{} of {}", name,

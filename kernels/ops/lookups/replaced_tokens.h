@@ -29,7 +29,7 @@ struct OrderIds {
   Tensor count;                 // (1): how many of the T are valid
   std::int64_t right_rows = 0;  // of a tensor-train matrix; 0: right_order is the identity
   DType parameters = DType::float32;
-  Tensor unique_ids;      // out (U) ascending, 0 beyond their count; room for every distinct id
+  Tensor unique_ids;      // out (U) ascending, 0 beyond their count; U is at least that count
   Tensor unique_count;    // out (1)
   Tensor unique_index;    // out (T) index of each id in unique_ids, 0 beyond the count
   Tensor unique_order;    // out (T) rows sorted stably by id, 0 beyond the count
