@@ -53,7 +53,7 @@ export PATH=$PWD/$tools/bin:$PATH
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 if command -v ccache > /dev/null; then
-  export CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_C_COMPILER_LAUNCHER=ccache
+  export CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CUDA_COMPILER_LAUNCHER=ccache
 fi
 "$tools/bin/pip" wheel --quiet --no-deps --no-build-isolation --wheel-dir "$work" --config-settings \
   "cmake.define.COMERA_CUDA=$cuda" .
