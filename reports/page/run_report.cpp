@@ -185,7 +185,8 @@ std::vector<std::pair<std::string, Json>> results_of(const ReportedRun& run, con
   if (const Json* sets = story.best != nullptr ? object_in(*story.best, "validation") : nullptr)
     for (const auto& [set, numbers] : sets->items())
       for (const char* metric : {"accuracy", "f1", "micro_f1", "macro_f1", "matthews", "pearson", "spearman",
-                                 "mrr", "recall_at_1", "recall_at_10", "exact_match"})
+                                 "mrr", "recall_at_1", "recall_at_10", "exact_match", "best_f1", "recognised",
+                                 "answerable_f1", "answerable_exact_match"})
         if (const auto value = number_in(numbers, metric))
           results.emplace_back(fmt::format("{}, {}", set, metric), rounded(*value));
   results.emplace_back("training loss of the last steps", of(story.training, "loss"));

@@ -55,7 +55,11 @@ Story story_of(const std::vector<Json>& metrics) {
       story.training = &line;
     } else if (is_evaluation(line)) {
       story.evaluation = &line;
-      if (story.best == nullptr || score_of(line) >= score_of(*story.best)) story.best = &line;
+      // Of equal scores the first, as runs keep it; without scores the last evaluation.
+      const bool scored = number_in(line, "score").has_value();
+      if (story.best == nullptr || score_of(line) > score_of(*story.best) ||
+          (!scored && score_of(line) == score_of(*story.best)))
+        story.best = &line;
       if (const auto loss = number_in(line, "validation_loss"))
         story.best_loss = std::min(story.best_loss.value_or(*loss), *loss);
     }

@@ -80,8 +80,8 @@ TrainingOutcome TrainingRun::run() {
 }
 
 TrainingOutcome TrainingRun::train() {
-  progress_ =
-      std::make_unique<ProgressBar>(setup_.task->name(), plan_.total(), state_.step, setup_.options.output);
+  const auto name = setup_.recipe.distillation ? "distill" : setup_.task->name();
+  progress_ = std::make_unique<ProgressBar>(name, plan_.total(), state_.step, setup_.options.output);
   checkpoints_.start_clock();
   accounted_ = std::chrono::steady_clock::now();
   watch_.emplace(uniform_loss(), state_.step == 0);
