@@ -100,6 +100,10 @@ Imported import_model(const std::filesystem::path& folder, const std::filesystem
   const ReadWeights weights = read_weights(reader, config, model);
   imported.fresh = weights.fresh;
   say_head(weights, imported.notes);
+  if (config.model.head == HeadKind::question_answering)
+    imported.notes.emplace_back(
+        "if it has learned questions without an answer (SQuAD 2.0), give eval and predict --set "
+        "task.unanswerable=true");
   if (!weights.note.empty()) imported.notes.push_back(weights.note);
   const SequenceLength length = sequence_length(folder, config.model);
   if (!length.note.empty()) imported.notes.push_back(length.note);

@@ -115,6 +115,8 @@ struct TaskSection {
   double temperature = 0.05;  // of a contrastive task; so is the next
   bool symmetric = false;
   std::int64_t overlap = data::Task().overlap;  // tokens that windows over a long text share
+  bool unanswerable = false;                    // questions may have no answer in their text
+  double no_answer_threshold = 0;
   data::TableFormat format = data::TableFormat::automatic;
   bool header = true;
   friend bool operator==(const TaskSection&, const TaskSection&) = default;

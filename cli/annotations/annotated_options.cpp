@@ -57,10 +57,15 @@ TableTask with_annotations(Recipe recipe, const TableOptions& options, data::Tas
   if (!sets_key(overrides, "task.name")) task.name = questions ? "answers" : "tokens";
   if (questions) {
     refuse_columns(options);
+    const data::SquadFile found = data::read_squad(options.input, true);
+    if (found.impossible && !sets_key(overrides, "task.unanswerable")) task.unanswerable = true;
     return {.recipe = recipe,
             .file = options.input,
             .validation = options.validation,
-            .rows = std::ssize(data::read_squad(options.input, true).questions)};
+            .rows = std::ssize(found.questions),
+            .unused = {},
+            .notes = {},
+            .unanswerable = found.unanswerable()};
   }
   take_columns(task, options);
   const data::TokenFile found =
@@ -80,10 +85,11 @@ std::string describe_annotations(const TableTask& table) {
   const TaskSection& task = table.recipe.task;
   if (task.kind == data::TaskKind::question_answering)
     return fmt::format(
-        "questions        {}, {} with an answer in their text\n"
+        "questions        {}, {} with an answer in their text{}\n"
         "texts            in windows of {} tokens that share up to {}\n",
-        table.file, grouped(table.rows), table.recipe.phases[0].length,
-        std::min(task.overlap, table.recipe.phases[0].length / 2));
+        table.file, grouped(table.rows - table.unanswerable),
+        table.unanswerable > 0 ? fmt::format(", {} without", grouped(table.unanswerable)) : "",
+        table.recipe.phases[0].length, std::min(task.overlap, table.recipe.phases[0].length / 2));
   return fmt::format(
       "sentences        {}, {} with {} words\n"
       "words            column {} of {}\n"

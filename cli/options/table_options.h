@@ -32,6 +32,7 @@ struct TableTask {
   std::vector<std::string> unused = {};  // columns
   std::vector<std::string> notes = {};   // data::TaskColumns::notes
   std::int64_t words = 0, columns = 0;   // of a file of words in columns, whose rows are sentences
+  std::int64_t unanswerable = 0;         // questions that have no answer
 };
 
 // The recipe for the table. Columns and kind that neither RECIPE, --set (overrides) nor the options name are

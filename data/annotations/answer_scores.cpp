@@ -127,4 +127,48 @@ AnswerScores answer_scores(std::string_view predicted, std::span<const std::stri
   return best;
 }
 
+QuestionScores question_scores(std::span<const AnsweredQuestion> questions, double threshold) {
+  QuestionScores scores;
+  struct Gain {
+    double no_answer, f1;  // what answering adds to the sum, where "" is the answer otherwise
+  };
+  std::vector<Gain> gains;
+  for (const AnsweredQuestion& question : questions) {
+    const bool answerable = !question.given.empty();
+    std::vector<std::string> given = question.given;
+    std::erase_if(given, [](const std::string& answer) { return words_of(answer).empty(); });
+    const AnswerScores span = answer_scores(question.predicted, given), none = answer_scores("", given);
+    const AnswerScores& counted = question.no_answer > threshold ? none : span;
+    scores.all.exact_match += counted.exact_match;
+    scores.all.f1 += counted.f1;
+    if (answerable) {
+      scores.answerable.exact_match += counted.exact_match;
+      scores.answerable.f1 += counted.f1;
+    } else {
+      scores.recognised += counted.exact_match;
+      ++scores.unanswerable;
+    }
+    scores.best_f1 += answerable ? 0 : 1;
+    gains.push_back({question.no_answer, answerable ? span.f1 : question.predicted.empty() ? 0.0 : -1.0});
+  }
+  std::ranges::sort(gains, {}, &Gain::no_answer);
+  constexpr double beyond = 0.5;  // the first and the last
+  if (!gains.empty()) scores.best_threshold = gains[0].no_answer - beyond;
+  double sum = scores.best_f1;
+  for (std::size_t i = 0; i < gains.size(); ++i) {
+    sum += gains[i].f1;
+    const double now = gains[i].no_answer,
+                 next = i + 1 < gains.size() ? gains[i + 1].no_answer : now + 2 * beyond;
+    if (next == now || sum <= scores.best_f1) continue;
+    scores.best_f1 = sum;
+    scores.best_threshold = now + (next - now) / 2;
+  }
+  const auto over = [](double& value, std::int64_t count) { value /= std::max<double>(count, 1); };
+  const std::int64_t all = std::ssize(questions), answerable = all - scores.unanswerable;
+  for (double* value : {&scores.all.exact_match, &scores.all.f1, &scores.best_f1}) over(*value, all);
+  for (double* value : {&scores.answerable.exact_match, &scores.answerable.f1}) over(*value, answerable);
+  over(scores.recognised, scores.unanswerable);
+  return scores;
+}
+
 }  // namespace comera::data

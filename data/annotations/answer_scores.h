@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace comera::data {
 
@@ -17,5 +19,27 @@ struct AnswerScores {
 // The best over all given answers, each score by itself. No answer, "", is right where no answer is given, or
 // an empty one.
 AnswerScores answer_scores(std::string_view predicted, std::span<const std::string> given);
+
+// A question that may have no answer in its text, and what a model found.
+struct AnsweredQuestion {
+  std::string predicted;           // the best span
+  double no_answer = 0;            // the score of no answer, less the span's
+  std::vector<std::string> given;  // none: there is no answer
+};
+
+// Scores of such questions, as SQuAD 2.0's script says them (Rajpurkar et al., 2018): a question is answered
+// with "" where no_answer is above a threshold. Given answers of which nothing is left when they are
+// normalised do not count beside others.
+struct QuestionScores {
+  AnswerScores all;         // means over all questions
+  AnswerScores answerable;  // over those that have an answer; 0 without any
+  double recognised = 0;    // of those that have none, the share answered with ""; 0 without any
+  std::int64_t unanswerable = 0;
+  // The largest mean F1 of any threshold, and the middle of the lowest such thresholds. As in the script, a
+  // span counts as wrong here where there is no answer, even if nothing is left of it when it is normalised.
+  // Unlike there, questions with the same no_answer are answered together.
+  double best_f1 = 0, best_threshold = 0;
+};
+QuestionScores question_scores(std::span<const AnsweredQuestion> questions, double threshold);
 
 }  // namespace comera::data

@@ -48,7 +48,9 @@ QuestionExamples::QuestionExamples(const Task& task, const std::vector<Task::Set
       length_(length),
       overlap_(task.overlap),
       separators_(tokenizer.pair_separators()),
-      answered_(answers) {
+      answered_(answers),
+      unanswerable_(task.unanswerable),
+      threshold_(task.unanswerable ? task.no_answer_threshold : std::numeric_limits<double>::infinity()) {
   if (length < 6 + separators_)
     throw UsageError(fmt::format(
         "sequences of {} tokens have no room for a question and a text between [CLS] and separators",
@@ -70,6 +72,11 @@ void QuestionExamples::read_file(const Task::Set& set, Reading& reading) {
   std::size_t context = std::numeric_limits<std::size_t>::max();  // in the file
   for (SquadQuestion& question : file.questions) {
     const std::string& text = file.contexts[question.context];
+    if (answered_ && !unanswerable_ && question.answers.empty())
+      throw UsageError(fmt::format(
+          "{}: question {} has no answer; give it one, or let questions have none (SQuAD 2.0) with --set "
+          "task.unanswerable=true",
+          set.file.string(), question.id));
     if (!is_in_part(reading.task, set.part, text)) continue;
     if (question.context != context) {
       context = question.context;
@@ -79,6 +86,12 @@ void QuestionExamples::read_file(const Task::Set& set, Reading& reading) {
     }
     add(std::move(question), contexts_.size() - 1, reading);
   }
+  if (!answered_ && !unanswerable_ && file.impossible)
+    reports_.push_back(
+        fmt::format("{}: some questions have no answer, by its is_impossible, but this model answers all; "
+                    "let it give none "
+                    "with --set task.unanswerable=true if it has learned that",
+                    set.name));
   std::string report = fmt::format("{}: {} questions in {} sequences", set.name, grouped(reading.questions),
                                    grouped(reading.windows));
   if (reading.long_texts > 0)
@@ -130,6 +143,7 @@ std::int64_t QuestionExamples::end_of_windows(std::size_t question) const {
 
 std::pair<std::int32_t, std::int32_t> QuestionExamples::targets(const Window& window) const {
   const Question& question = questions_[window.question];
+  if (question.asked.answers.empty()) return {0, 0};
   const SquadAnswer& answer = question.asked.answers[0];
   const std::int64_t end = answer.begin + std::ssize(answer.text);
   const std::vector<LocatedPiece>& pieces = contexts_[question.context].pieces;
@@ -187,6 +201,15 @@ QuestionExamples::Span QuestionExamples::best_span(std::size_t question,
   return best;
 }
 
+double QuestionExamples::no_answer(std::size_t question, std::span<const double> values) const {
+  double least = std::numeric_limits<double>::infinity();
+  for (std::int64_t w = questions_[question].first_window; w < end_of_windows(question); ++w) {
+    const double* cls = values.data() + 2 * windows_[w].first_position;
+    least = std::min(least, cls[0] + cls[1]);
+  }
+  return least;
+}
+
 std::string QuestionExamples::text_of(std::size_t question, const Span& span) const {
   const auto [begin, end, _] = span;
   return contexts_[questions_[question].context].text.substr(static_cast<std::size_t>(begin),
@@ -197,12 +220,31 @@ TaskScores QuestionExamples::scores(std::span<const double> values) const {
   TaskScores scores;
   scores.kind = TaskKind::question_answering;
   scores.examples = count();
+  std::vector<AnsweredQuestion> answered;
   for (std::size_t i = 0; i < questions_.size(); ++i) {
-    std::vector<std::string> given;
-    for (const SquadAnswer& each : questions_[i].asked.answers) given.push_back(each.text);
-    const AnswerScores of = answer_scores(text_of(i, best_span(i, values)), given);
-    scores.exact_match += of.exact_match;
-    scores.f1 += of.f1;
+    const Span span = best_span(i, values);
+    answered.push_back(
+        {.predicted = text_of(i, span), .no_answer = no_answer(i, values) - span.score, .given = {}});
+    for (const SquadAnswer& each : questions_[i].asked.answers) answered.back().given.push_back(each.text);
+  }
+  if (unanswerable_) {
+    const QuestionScores found = question_scores(answered, threshold_);
+    scores.exact_match = found.all.exact_match;
+    scores.f1 = found.all.f1;
+    scores.unanswerable = {.questions = found.unanswerable,
+                           .exact_match = found.answerable.exact_match,
+                           .f1 = found.answerable.f1,
+                           .recognised = found.recognised,
+                           .best_f1 = found.best_f1,
+                           .best_threshold = found.best_threshold};
+  } else {
+    for (const AnsweredQuestion& question : answered) {
+      const AnswerScores of = answer_scores(question.predicted, question.given);
+      scores.exact_match += of.exact_match;
+      scores.f1 += of.f1;
+    }
+    scores.exact_match /= static_cast<double>(count());
+    scores.f1 /= static_cast<double>(count());
   }
   for (const Window& window : windows_) {
     const std::int64_t tokens = prefix(window) + window.count + 1;
@@ -212,8 +254,6 @@ TaskScores QuestionExamples::scores(std::span<const double> values) const {
     scores.loss += (nats(own, 0, first) + nats(own, 1, last)) / 2;
   }
   scores.loss /= static_cast<double>(windows_.size());
-  scores.exact_match /= static_cast<double>(count());
-  scores.f1 /= static_cast<double>(count());
   return scores;
 }
 
@@ -230,14 +270,17 @@ std::string QuestionExamples::predictions(std::span<const double> values, Annota
     const Span span = best_span(i, values);
     const auto before = std::string_view(text).substr(0, static_cast<std::size_t>(span.begin));
     const auto start = std::ranges::count_if(before, [](char c) { return !continues_character(c); });
-    const std::string found = text_of(i, span);
+    const double none = no_answer(i, values) - span.score;
+    const bool answers = none <= threshold_;
+    const std::string found = answers ? text_of(i, span) : "";
     all[question.asked.id] = found;
-    lines += dumped(Json{{"id", question.asked.id},
-                         {"question", question.asked.question},
-                         {"answer", found},
-                         {"answer_start", start},
-                         {"score", span.score}},
-                    -1);
+    Json line = {{"id", question.asked.id},
+                 {"question", question.asked.question},
+                 {"answer", found},
+                 {"answer_start", answers ? Json(start) : Json()},
+                 {"score", span.score}};
+    if (unanswerable_) line["no_answer"] = none;
+    lines += dumped(line, -1);
   }
   return format == AnnotationFormat::json ? dumped(all, 1) : lines;
 }

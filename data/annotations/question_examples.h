@@ -12,7 +12,9 @@ namespace comera::data {
 // not whole in it (Devlin et al., 2019).
 //
 // Values of a token: its logits as the first and as the last of an answer. The answer is the span of the text
-// with the largest sum of both over all windows, of at most most_answer_tokens.
+// with the largest sum of both over all windows, of at most most_answer_tokens. Where questions may have no
+// answer (task.unanswerable), the score of none is the least sum of [CLS] of any window, and there is none if
+// it is above that of the span by more than task.no_answer_threshold.
 class QuestionExamples final : public AnnotatedExamples {
  public:
   static constexpr std::int64_t most_answer_tokens = 30;
@@ -63,10 +65,13 @@ class QuestionExamples final : public AnnotatedExamples {
     double score = 0;
   };
   Span best_span(std::size_t question, std::span<const double> values) const;
+  // The score of no answer.
+  double no_answer(std::size_t question, std::span<const double> values) const;
   std::string text_of(std::size_t question, const Span& span) const;
 
   std::int64_t length_, overlap_, separators_;
-  bool answered_;
+  bool answered_, unanswerable_;
+  double threshold_;  // infinite unless questions may have no answer
   std::vector<Context> contexts_;
   std::vector<Question> questions_;
   std::vector<Window> windows_;

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "data/tables/line_reader.h"
@@ -53,7 +55,12 @@ class Place {
     if (!found.json_.is_number_integer()) found.fail("is not a whole number");
     return found.json_.get<std::int64_t>();
   }
-  bool is_true(const char* key) const { return has(key) && json_.at(key) == true; }
+  // Nothing if it is not there.
+  std::optional<bool> flag(const char* key) const {
+    if (!has(key)) return std::nullopt;
+    if (!json_.at(key).is_boolean()) member(key).fail("is neither true nor false");
+    return json_.at(key).get<bool>();
+  }
   [[noreturn]] void fail(const std::string& what) const {
     throw Error(fmt::format("{}: {} {}", file_, name_.empty() ? "it" : name_, what));
   }
@@ -101,20 +108,28 @@ SquadFile read_squad(const std::filesystem::path& file, bool answers) {
                                .answers = {}};
         if (!ids.insert(question.id).second)
           place.fail(fmt::format("has the id {} of another question; give each its own", question.id));
-        if (answers && place.is_true("is_impossible"))
+        if (answers && !place.has("answers"))
           place.fail(
-              "has no answer (is_impossible), as in SQuAD 2.0, and such questions cannot be learned or "
-              "scored here; remove them");
+              "has no answers; to learn or score it, give a list of them, or an empty one if there is none");
         if (answers)
           for (const Place& answer : place.member("answers").elements())
             question.answers.push_back(answer_of(answer, context));
-        if (answers && question.answers.empty()) place.fail("has no answer; give it one, or remove it");
+        const std::optional<bool> impossible = place.flag("is_impossible");
+        if (impossible == true && !question.answers.empty())
+          place.fail("is_impossible, but has answers; remove one of both (plausible_answers are not read)");
+        if (answers && question.answers.empty() && impossible == false)
+          place.fail("has no answer, but is_impossible is false; give it one, or make that true");
+        read.impossible = read.impossible || impossible == true;
         read.questions.push_back(std::move(question));
       }
       read.contexts.push_back(context);
     }
   COMERA_CHECK(!read.questions.empty(), "{}: holds no question", file.string());
   return read;
+}
+
+std::int64_t SquadFile::unanswerable() const {
+  return std::ranges::count_if(questions, [](const SquadQuestion& each) { return each.answers.empty(); });
 }
 
 bool is_squad_file(const std::filesystem::path& file) {

@@ -202,6 +202,22 @@ std::string describe_words(const TaskScores& scores) {
                             grouped(scores.examples));
 }
 
+std::string describe_answers(const TaskScores& scores) {
+  std::string apart;
+  if (const auto& of = scores.unanswerable) {
+    const std::int64_t answerable = scores.examples - of->questions;
+    if (answerable > 0)
+      apart = fmt::format("{} with an answer: {:.2f} and {:.2f} %; ", grouped(answerable),
+                          100 * of->exact_match, 100 * of->f1);
+    if (of->questions > 0)
+      apart += fmt::format("{} without: {:.2f} %; ", grouped(of->questions), 100 * of->recognised);
+    apart = fmt::format(" ({}best F1 {:.2f} %, with threshold {:.4f})", apart, 100 * of->best_f1,
+                        of->best_threshold);
+  }
+  return fmt::format("{}: exact match {:.2f} %, F1 {:.2f} %{}, loss {:.4f}, {} questions", scores.set,
+                     100 * scores.exact_match, 100 * scores.f1, apart, scores.loss, grouped(scores.examples));
+}
+
 }  // namespace
 
 std::string describe(const TaskScores& scores) {
@@ -213,9 +229,7 @@ std::string describe(const TaskScores& scores) {
     return fmt::format("{}: Pearson {:.4f}, Spearman {:.4f}, squared error {:.4f}, {}", scores.set,
                        scores.pearson, scores.spearman, scores.loss, examples);
   if (scores.kind == TaskKind::token_classification) return describe_words(scores);
-  if (scores.kind == TaskKind::question_answering)
-    return fmt::format("{}: exact match {:.2f} %, F1 {:.2f} %, loss {:.4f}, {} questions", scores.set,
-                       100 * scores.exact_match, 100 * scores.f1, scores.loss, grouped(scores.examples));
+  if (scores.kind == TaskKind::question_answering) return describe_answers(scores);
   if (scores.kind == TaskKind::contrastive && scores.documents == 0)
     return fmt::format("{}: Spearman {:.4f}, Pearson {:.4f} of the cosines, {} pairs", scores.set,
                        scores.spearman, scores.pearson, grouped(scores.examples));

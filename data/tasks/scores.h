@@ -17,6 +17,14 @@ struct EntityTypeScores {
   std::int64_t entities = 0;  // that should be found
 };
 
+// Of questions some of which have no answer in their text.
+struct UnanswerableScores {
+  std::int64_t questions = 0;              // without an answer
+  double exact_match = 0, f1 = 0;          // of those that have one
+  double recognised = 0;                   // share of those without one that get none
+  double best_f1 = 0, best_threshold = 0;  // over thresholds for no answer
+};
+
 // The quality of predictions on one set of examples. Scores of another kind of task are 0.
 struct TaskScores {
   std::string set;
@@ -39,7 +47,8 @@ struct TaskScores {
   std::optional<EntityTypeScores> entities = {};  // if the labels are those of entities
   std::vector<EntityTypeScores> types = {};
 
-  double exact_match = 0;  // of answers in a text, whose f1 is that of words
+  double exact_match = 0;                               // of answers in a text, whose f1 is that of words
+  std::optional<UnanswerableScores> unanswerable = {};  // if questions may have no answer
 
   double pearson = 0;
   double spearman = 0;  // ranks of equal values are averaged

@@ -61,6 +61,8 @@ struct Task {
   bool header = true;
   std::string separator = ",";  // between several labels in one field
   std::int64_t overlap = 128;   // tokens that windows over a long text share
+  bool unanswerable = false;    // questions may have no answer in their text
+  double no_answer_threshold = 0;
   double held_out = 0;  // share of the rows of a file that are held out, for sets that are a part of one
   std::vector<Set> train = {}, validation = {};
 };

@@ -146,6 +146,11 @@ const std::vector<Key<TaskSection>>& keys_of() {
             "contrastive: let documents look for their queries too; the loss is the mean of both"),
       value("overlap", &S::overlap, count(0),
             "`question_answering`: tokens that two windows share where a text is longer than a sequence"),
+      value("unanswerable", &S::unanswerable,
+            "`question_answering`: questions may have no answer in their text, as in SQuAD 2.0 (finetune "
+            "--input sets it if some in its file say `is_impossible`)"),
+      value("no_answer_threshold", &S::no_answer_threshold,
+            "`unanswerable`: no answer is given where its score is above that of the best span by more"),
       value("format", &S::format, "format of the files; `automatic`: by their names"),
       value("header", &S::header,
             "TSV and CSV files begin with a header line; without, columns are named 1, 2, 3, ..."),

@@ -74,5 +74,56 @@ TEST(AnnotationsOracle, AnswersAsSquad) {
   EXPECT_GT(partly, 100);
 }
 
+// Where the script says something that no threshold gives.
+TEST(QuestionScores, AreThoseOfAThreshold) {
+  const std::vector<AnsweredQuestion> tied = {{"cat", 1, {"cat"}}, {"dog", 1, {}}};
+  EXPECT_EQ(question_scores(tied, 0).best_f1, 0.5);
+  const std::vector<AnsweredQuestion> never = {{"cat", 1, {}}, {"dog", 2, {}}, {"dog", 3, {"cat"}}};
+  const QuestionScores scores = question_scores(never, 0);
+  EXPECT_EQ(scores.best_f1, 2.0 / 3);
+  EXPECT_LT(scores.best_threshold, 1);
+  EXPECT_EQ(scores.answerable.f1, 0);
+  EXPECT_EQ(scores.recognised, 1);
+  // All right, of any number of questions.
+  const std::vector<AnsweredQuestion> right(10, {"cat", -1, {"cat"}});
+  EXPECT_EQ(question_scores(right, 0).all.f1, 1);
+}
+
+TEST(AnnotationsOracle, QuestionsWithoutAnswersAsSquad) {
+  std::int64_t questions = 0;
+  for (const json& tested : cases()["unanswerable"]) {
+    std::vector<AnsweredQuestion> answered;
+    for (const json& each : tested["questions"])
+      answered.push_back({.predicted = each["predicted"].get<std::string>(),
+                          .no_answer = each["no_answer"].get<double>(),
+                          .given = each["given"].get<std::vector<std::string>>()});
+    const QuestionScores scores = question_scores(answered, tested["threshold"].get<double>());
+    const auto expect = [&](double ours, const char* of, const char* score) {
+      EXPECT_NEAR(ours, tested[of].value(score, 0.0), 1e-12) << of << " " << score << " " << answered.size();
+    };
+    expect(scores.all.exact_match, "all", "exact");
+    expect(scores.all.f1, "all", "f1");
+    expect(scores.answerable.exact_match, "has", "exact");
+    expect(scores.answerable.f1, "has", "f1");
+    expect(scores.recognised, "none", "exact");
+    EXPECT_NEAR(scores.best_f1, tested["best_f1"].get<double>(), 1e-12);
+    // The script's is the score of the last question that is answered.
+    std::vector<double> order;
+    for (const AnsweredQuestion& each : answered) order.push_back(each.no_answer);
+    std::ranges::sort(order);
+    if (answered.size() > 1) {
+      const auto last = tested["best_threshold"].get<double>();
+      const auto next = std::ranges::upper_bound(order, last);
+      EXPECT_GT(scores.best_threshold, last);
+      EXPECT_LT(scores.best_threshold, next == order.end() ? last + 1 : *next);
+    }
+    const auto none = std::ranges::count_if(answered, [](const auto& each) { return each.given.empty(); });
+    EXPECT_EQ(scores.unanswerable, none);
+    EXPECT_GE(question_scores(answered, scores.best_threshold).all.f1, scores.best_f1 - 1e-12);
+    questions += std::ssize(answered);
+  }
+  EXPECT_EQ(questions, 1251);
+}
+
 }  // namespace
 }  // namespace comera::data

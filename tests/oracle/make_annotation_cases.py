@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""Writes tests/oracle/annotations.json: labels of words with what seqeval says of them, and answers with what SQuAD's
-script says, as torchmetrics has it.
+"""Writes tests/oracle/annotations.json: labels of words with what seqeval says of them, answers with what SQuAD's script
+says, as torchmetrics has it, and answers to questions that may have none, by SQuAD 2.0's script, which the wheel of
+farm 0.8.0 has.
 
-    python3 tests/oracle/make_annotation_cases.py        # needs seqeval and torchmetrics with torch
+    pip download --no-deps farm==0.8.0 && unzip farm-0.8.0-py3-none-any.whl farm/evaluation/squad_evaluation.py
+    python3 tests/oracle/make_annotation_cases.py farm/evaluation/squad_evaluation.py   # needs seqeval, torchmetrics, torch
 """
+import importlib.util
 import json
 import pathlib
 import random
+import sys
 import warnings
 
 from seqeval.metrics import accuracy_score, classification_report, f1_score, precision_score, recall_score
@@ -91,9 +95,42 @@ def all_answers():
     return cases
 
 
+def script(path):
+    spec = importlib.util.spec_from_file_location("squad_2", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def unanswerable(squad, count, threshold):
+    """Questions of which a third have no answer; a model is unsure of those a little more often."""
+    questions, said = [], {}
+    for number in range(count):
+        given = [] if RANDOM.random() < 0.35 else [answer() for _ in range(RANDOM.randint(1, 3))]
+        right = bool(given) and RANDOM.random() < 0.6
+        predicted = " ".join(RANDOM.choice(given).split()[:RANDOM.randint(1, 5)]) if right else answer()
+        questions.append({"predicted": predicted, "no_answer": RANDOM.gauss(-1 if given else 1, 2), "given": given})
+    data = [{"paragraphs": [{"qas": [{"id": str(i), "answers": [{"text": text} for text in of["given"]]}
+                                     for i, of in enumerate(questions)]}]}]
+    has_answer = squad.make_qid_to_has_ans(data)
+    spans = {str(i): of["predicted"] for i, of in enumerate(questions)}
+    scores = {str(i): of["no_answer"] for i, of in enumerate(questions)}
+    answers = {i: "" if scores[i] > threshold else span for i, span in spans.items()}
+    exact, f1 = squad.get_raw_scores(data, answers)
+    for name, ids in (("all", list(answers)), ("has", [i for i in answers if has_answer[i]]),
+                      ("none", [i for i in answers if not has_answer[i]])):
+        said[name] = {key: value / 100 for key, value in squad.make_eval_dict(exact, f1, ids).items()} if ids else {}
+    of_spans = squad.get_raw_scores(data, spans)[1]
+    best = squad.find_best_thresh(spans, of_spans, scores, has_answer)
+    return {"threshold": threshold, "questions": questions, "best_f1": best[0] / 100, "best_threshold": best[1], **said}
+
+
 def main():
     file = pathlib.Path(__file__).parent / "annotations.json"
-    file.write_text(json.dumps({"entities": all_entities(), "answers": all_answers()}, ensure_ascii=False) + "\n")
+    cases = {"entities": all_entities(), "answers": all_answers()}
+    squad = script(sys.argv[1])
+    cases["unanswerable"] = [unanswerable(squad, *of) for of in ((1000, 0.0), (200, 1.5), (50, -4.0), (1, 0.0))]
+    file.write_text(json.dumps(cases, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

@@ -209,6 +209,11 @@ data::Task task_of(const TaskSection& section, TaskUse use) {
   if (task.separator.empty())
     throw UsageError("task.separator is empty; give the text between labels, such as \",\"");
   task.overlap = section.overlap;
+  task.unanswerable = section.unanswerable;
+  task.no_answer_threshold = section.no_answer_threshold;
+  if (task.no_answer_threshold != 0 && !task.unanswerable)
+    throw UsageError(
+        "task.no_answer_threshold is for questions that may have no answer; set task.unanswerable=true, too");
   if (!section.text.empty()) task.text = section.text;
   if (!section.label.empty()) task.label = section.label;
   if (!section.labels.empty()) task.labels = section.labels;

@@ -13,6 +13,16 @@ Json metrics_of_annotations(const data::TaskScores& scores, Json object) {
   if (scores.kind == data::TaskKind::question_answering) {
     object["exact_match"] = scores.exact_match;
     object["f1"] = scores.f1;
+    if (const auto& of = scores.unanswerable) {
+      object["unanswerable"] = of->questions;
+      if (of->questions > 0) object["recognised"] = of->recognised;
+      if (of->questions < scores.examples) {
+        object["answerable_exact_match"] = of->exact_match;
+        object["answerable_f1"] = of->f1;
+      }
+      object["best_f1"] = of->best_f1;
+      object["best_threshold"] = of->best_threshold;
+    }
     return object;
   }
   object["words"] = scores.words;

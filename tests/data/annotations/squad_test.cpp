@@ -78,10 +78,83 @@ TEST_F(Squad, RefusesWhatIsMalformedByItsPlace) {
               HasSubstr("has the id a of another question"));
   json impossible = question("a", "text", 0);
   impossible["is_impossible"] = true;
-  EXPECT_THAT(error_for(file_of("text", {impossible})), HasSubstr("SQuAD 2.0"));
+  EXPECT_THAT(error_for(file_of("text", {impossible})), HasSubstr("is_impossible, but has answers"));
   json none = question("a", "text", 0);
+  none.erase("answers");
+  EXPECT_THAT(error_for(file_of("text", {none})), HasSubstr("has no answers; to learn or score it"));
+  none["is_impossible"] = "true";
+  EXPECT_THAT(error_for(file_of("text", {question("b", "text", 0), none})), HasSubstr("has no answers"));
   none["answers"] = json::array();
-  EXPECT_THAT(error_for(file_of("text", {none})), HasSubstr("has no answer"));
+  none["is_impossible"] = false;
+  EXPECT_THAT(error_for(file_of("text", {none})), HasSubstr("has no answer, but is_impossible is false"));
+  none["is_impossible"] = "true";
+  EXPECT_THAT(error_for(file_of("text", {none})), HasSubstr("is_impossible is neither true nor false"));
+}
+
+// Questions without an answer are an error until the task says that there may be some.
+TEST_F(Squad, QuestionsMayHaveNoAnswer) {
+  json none = question("b", "", 0);
+  none["answers"] = json::array();
+  none["is_impossible"] = true;
+  none["plausible_answers"] = {{{"text", "index"}, {"answer_start", 6}}};
+  const json content = file_of("value index total", {question("a", "index", 6), none});
+  EXPECT_EQ(read_squad(file(content), true).unanswerable(), 1);
+  EXPECT_TRUE(read_squad(file(content), true).impossible);
+  EXPECT_THROW(examples(content), UsageError);
+  const auto read_with = [&](double threshold) {
+    return QuestionExamples({.kind = TaskKind::question_answering,
+                             .overlap = 4,
+                             .unanswerable = true,
+                             .no_answer_threshold = threshold},
+                            {{"t", file(content)}}, tokenizer(), true, 40);
+  };
+  const QuestionExamples read = read_with(1);
+  Sample sample;
+  read.read(1, false, sample);
+  EXPECT_THAT(sample.targets.ids, ElementsAre(0, 0));
+  read.read(0, false, sample);
+  const auto [first, last] = std::pair(sample.targets.ids[0], sample.targets.ids[1]);
+  // Of the first the span is better by 6; of the second no answer is, by 2.
+  const std::vector<double> found = values(
+      read, {{0, first, 0, 4}, {0, last, 1, 4}, {0, 0, 0, 2}, {1, 0, 0, 1}, {1, 0, 1, 3}, {1, first, 0, 2}});
+  EXPECT_EQ(json::parse(read.predictions(found, AnnotationFormat::json)), json({{"a", "index"}, {"b", ""}}));
+  const std::string lines = read.predictions(found, AnnotationFormat::lines_of_json);
+  EXPECT_THAT(lines, HasSubstr(R"("answer":"index","answer_start":6,"score":8.0,"no_answer":-6.0})"));
+  EXPECT_THAT(lines, HasSubstr(R"("answer":"","answer_start":null,"score":2.0,"no_answer":2.0})"));
+  const TaskScores scores = read.scores(found);
+  EXPECT_EQ(scores.exact_match, 1);
+  ASSERT_TRUE(scores.unanswerable);
+  EXPECT_EQ(scores.unanswerable->questions, 1);
+  EXPECT_EQ(scores.unanswerable->recognised, 1);
+  EXPECT_EQ(scores.unanswerable->best_threshold, -2);  // between -6 and 2
+  EXPECT_THAT(describe(scores), HasSubstr("1 without: 100.00 %"));
+  // Above the threshold of 1 there is none; with a threshold of 2 the span is given.
+  EXPECT_EQ(read_with(2).scores(found).exact_match, 0.5);
+  EXPECT_EQ(read_with(-7).scores(found).exact_match, 0.5);
+}
+
+// No answer has the least score of all windows, since one window that has the answer is enough.
+TEST_F(Squad, NoAnswerIsScoredOverAllWindows) {
+  std::string context;
+  for (int i = 0; i < 30; ++i) context += "value index ";
+  json none = question("a", "", 0);
+  none["answers"] = json::array();
+  const QuestionExamples read({.kind = TaskKind::question_answering, .overlap = 6, .unanswerable = true},
+                              {{"t", file(file_of(context, {none}))}}, tokenizer(), true, 24);
+  ASSERT_GT(read.sequences(), 3);
+  std::vector<std::tuple<std::int64_t, std::int64_t, int, double>> set;
+  for (std::int64_t i = 0; i < read.sequences(); ++i) set.emplace_back(i, 0, 0, 9 + i);
+  EXPECT_THAT(read.predictions(values(read, set), AnnotationFormat::lines_of_json),
+              HasSubstr("\"no_answer\":9.0"));
+  // Of one window, not of both ends apart.
+  set.emplace_back(read.sequences() - 1, 0, 1, -10);
+  EXPECT_THAT(read.predictions(values(read, set), AnnotationFormat::lines_of_json),
+              HasSubstr(fmt::format("\"no_answer\":{}.0", 9 + read.sequences() - 1 - 10)));
+  set.emplace_back(read.sequences() - 1, 0, 1, -30);
+  EXPECT_EQ(json::parse(read.predictions(values(read, set), AnnotationFormat::json))["a"]
+                .get<std::string>()
+                .empty(),
+            false);
 }
 
 TEST_F(Squad, KnowsItsFiles) {

@@ -20,7 +20,8 @@ class Answers : public Finetune {
     write("dev.json", 40, 2);
   }
 
-  void write(const std::string& name, int texts, unsigned seed) const {
+  // unanswerable: every third question asks for what its text has not.
+  void write(const std::string& name, int texts, unsigned seed, bool unanswerable = false) const {
     const std::vector<std::string> words = {"count", "value", "index", "node", "total", "other"};
     json paragraphs = json::array();
     for (int i = 0; i < texts; ++i) {
@@ -29,7 +30,7 @@ class Answers : public Finetune {
         return (seed >> 16) % below;
       };
       std::string context;
-      const unsigned place = draw(6);
+      const unsigned place = unanswerable && i % 3 == 0 ? 6 : draw(6);
       int start = 0;
       std::string answer;
       for (unsigned k = 0; k < 6; ++k) {
@@ -42,11 +43,11 @@ class Answers : public Finetune {
           context += words[draw(6)] + " ";
         }
       }
-      paragraphs.push_back({{"context", context},
-                            {"qas",
-                             {{{"id", std::to_string(i)},
-                               {"question", "def"},
-                               {"answers", {{{"text", answer}, {"answer_start", start}}}}}}}});
+      json answers = json::array();
+      if (!answer.empty()) answers.push_back({{"text", answer}, {"answer_start", start}});
+      json question = {{"id", std::to_string(i)}, {"question", "def"}, {"answers", answers}};
+      if (unanswerable) question["is_impossible"] = answer.empty();
+      paragraphs.push_back({{"context", context}, {"qas", json::array({question})}});
     }
     std::ofstream(folder() / name) << json{{"data", {{{"paragraphs", paragraphs}}}}};
   }
@@ -78,6 +79,64 @@ TEST_F(Answers, AreFoundByTheirSurroundings) {
   EXPECT_EQ(outcome.evaluation->score, scores.f1);
   EXPECT_EQ(last_line(folder() / "answers/metrics.jsonl", "validation")["validation"]["dev"]["exact_match"],
             scores.exact_match);
+}
+
+// As in SQuAD 2.0: the file says that there are such, the run remembers it, and all commands know.
+TEST_F(Answers, MayBeNone) {
+  write("train2.json", 900, 3, true);
+  write("dev2.json", 60, 4, true);
+  TrainingRun pretraining(recipe("pre", {"phase.0.warmup_steps=0", "phase.0.steps=2", "phase.1.steps=2"}),
+                          {.output = silent()});
+  pretraining.run();
+  const std::vector<std::string> settings = {
+      "--set", "phase.0.steps=400",     "--set", "phase.0.learning_rate=6e-3", "--set", "phase.0.length=32",
+      "--set", "model.dropout=0",       "--set", "model.attention_dropout=0",  "--set", "run.seed=3",
+      "--set", "precision.compute=fp32"};
+  std::vector<std::string> line = {"finetune",     "--from",        at("pre"),  "--input", at("train2.json"),
+                                   "--validation", at("dev2.json"), "--output", at("run2")};
+  line.insert(line.end(), settings.begin(), settings.end());
+  const ProgramResult tuned = run_program(line);
+  ASSERT_EQ(tuned.code, 0) << tuned.output;
+  EXPECT_THAT(tuned.output, AllOf(HasSubstr("600 with an answer in their text, 300 without"),
+                                  HasSubstr("20 without: "), HasSubstr("best F1")));
+  const auto eval = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {
+        "eval", at("run2"), "--input", at("dev2.json"), "--json", "--set", "precision.compute=fp32"};
+    words.insert(words.end(), more.begin(), more.end());
+    const ProgramResult scored = run_program(words);
+    EXPECT_EQ(scored.code, 0) << scored.output;
+    return json::parse(scored.output.substr(scored.output.find('{')))["dev2"];
+  };
+  const json scores = eval({});
+  EXPECT_EQ(scores["unanswerable"], 20);
+  EXPECT_GT(scores["recognised"], 0.8);
+  EXPECT_GT(scores["answerable_exact_match"], 0.5);
+  EXPECT_GE(scores["best_f1"], scores["f1"]);
+  // No threshold is high enough: every question gets a span.
+  EXPECT_EQ(eval({"--set", "task.no_answer_threshold=1000"})["recognised"], 0);
+  ASSERT_EQ(run_program({"predict", at("run2"), "--input", at("dev2.json"), "--output", at("out2.json"),
+                         "--set", "precision.compute=fp32"})
+                .code,
+            0);
+  const json answers = json::parse(read_text(at("out2.json")));
+  const auto none = [&](bool impossible) {
+    std::int64_t count = 0;
+    for (int i = 0; i < 60; ++i)
+      count += (i % 3 == 0) == impossible && answers[std::to_string(i)] == json("") ? 1 : 0;
+    return static_cast<double>(count);
+  };
+  EXPECT_EQ(none(true) / 20, scores["recognised"].get<double>());
+  EXPECT_LT(none(false), 20);
+  // A file whose questions all have an answer is one of them, too; it has no score of the others.
+  const ProgramResult answerable = run_program({"eval", at("run2"), "--input", at("dev.json"), "--json"});
+  ASSERT_EQ(answerable.code, 0) << answerable.output;
+  EXPECT_FALSE(
+      json::parse(answerable.output.substr(answerable.output.find('{')))["dev"].contains("recognised"));
+  // A model that has learned only questions with answers says so.
+  line = {"eval", at("run2"), "--input", at("dev2.json"), "--set", "task.unanswerable=false"};
+  expect(run_program(line), 2, {"question 0 has no answer; give it one"});
+  line.insert(line.end(), {"--set", "task.no_answer_threshold=1"});
+  expect(run_program(line), 2, {"task.no_answer_threshold is for questions that may have no answer"});
 }
 
 TEST_F(Answers, ResumeToTheBit) {
