@@ -129,6 +129,7 @@ AnswerScores answer_scores(std::string_view predicted, std::span<const std::stri
 
 QuestionScores question_scores(std::span<const AnsweredQuestion> questions, double threshold) {
   QuestionScores scores;
+  UnanswerableScores& apart = scores.apart;
   struct Gain {
     double no_answer, f1;  // what answering adds to the sum, where "" is the answer otherwise
   };
@@ -142,32 +143,32 @@ QuestionScores question_scores(std::span<const AnsweredQuestion> questions, doub
     scores.all.exact_match += counted.exact_match;
     scores.all.f1 += counted.f1;
     if (answerable) {
-      scores.answerable.exact_match += counted.exact_match;
-      scores.answerable.f1 += counted.f1;
+      apart.exact_match += counted.exact_match;
+      apart.f1 += counted.f1;
     } else {
-      scores.recognised += counted.exact_match;
-      ++scores.unanswerable;
+      apart.recognised += counted.exact_match;
+      ++apart.questions;
     }
-    scores.best_f1 += answerable ? 0 : 1;
     gains.push_back({question.no_answer, answerable ? span.f1 : question.predicted.empty() ? 0.0 : -1.0});
   }
   std::ranges::sort(gains, {}, &Gain::no_answer);
   constexpr double beyond = 0.5;  // the first and the last
-  if (!gains.empty()) scores.best_threshold = gains[0].no_answer - beyond;
-  double sum = scores.best_f1;
+  if (!gains.empty()) apart.best_threshold = gains[0].no_answer - beyond;
+  auto sum = static_cast<double>(apart.questions);  // without a single answer
+  apart.best_f1 = sum;
   for (std::size_t i = 0; i < gains.size(); ++i) {
     sum += gains[i].f1;
     const double now = gains[i].no_answer,
                  next = i + 1 < gains.size() ? gains[i + 1].no_answer : now + 2 * beyond;
-    if (next == now || sum <= scores.best_f1) continue;
-    scores.best_f1 = sum;
-    scores.best_threshold = now + (next - now) / 2;
+    if (next == now || sum <= apart.best_f1) continue;
+    apart.best_f1 = sum;
+    apart.best_threshold = now + (next - now) / 2;
   }
   const auto over = [](double& value, std::int64_t count) { value /= std::max<double>(count, 1); };
-  const std::int64_t all = std::ssize(questions), answerable = all - scores.unanswerable;
-  for (double* value : {&scores.all.exact_match, &scores.all.f1, &scores.best_f1}) over(*value, all);
-  for (double* value : {&scores.answerable.exact_match, &scores.answerable.f1}) over(*value, answerable);
-  over(scores.recognised, scores.unanswerable);
+  const std::int64_t all = std::ssize(questions);
+  for (double* value : {&scores.all.exact_match, &scores.all.f1, &apart.best_f1}) over(*value, all);
+  for (double* value : {&apart.exact_match, &apart.f1}) over(*value, all - apart.questions);
+  over(apart.recognised, apart.questions);
   return scores;
 }
 

@@ -1,10 +1,11 @@
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "data/tasks/scores.h"
 
 namespace comera::data {
 
@@ -31,14 +32,11 @@ struct AnsweredQuestion {
 // with "" where no_answer is above a threshold. Given answers of which nothing is left when they are
 // normalised do not count beside others.
 struct QuestionScores {
-  AnswerScores all;         // means over all questions
-  AnswerScores answerable;  // over those that have an answer; 0 without any
-  double recognised = 0;    // of those that have none, the share answered with ""; 0 without any
-  std::int64_t unanswerable = 0;
-  // The largest mean F1 of any threshold, and the middle of the lowest such thresholds. As in the script, a
-  // span counts as wrong here where there is no answer, even if nothing is left of it when it is normalised.
-  // Unlike there, questions with the same no_answer are answered together.
-  double best_f1 = 0, best_threshold = 0;
+  AnswerScores all;  // means over all questions
+  // The best threshold is the middle of the lowest that have the best F1. As in the script, a span counts as
+  // wrong there where there is no answer, even if nothing is left of it when it is normalised. Unlike there,
+  // questions with the same no_answer are answered together.
+  UnanswerableScores apart;
 };
 QuestionScores question_scores(std::span<const AnsweredQuestion> questions, double threshold);
 

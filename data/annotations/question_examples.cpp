@@ -231,12 +231,7 @@ TaskScores QuestionExamples::scores(std::span<const double> values) const {
     const QuestionScores found = question_scores(answered, threshold_);
     scores.exact_match = found.all.exact_match;
     scores.f1 = found.all.f1;
-    scores.unanswerable = {.questions = found.unanswerable,
-                           .exact_match = found.answerable.exact_match,
-                           .f1 = found.answerable.f1,
-                           .recognised = found.recognised,
-                           .best_f1 = found.best_f1,
-                           .best_threshold = found.best_threshold};
+    scores.unanswerable = found.apart;
   } else {
     for (const AnsweredQuestion& question : answered) {
       const AnswerScores of = answer_scores(question.predicted, question.given);

@@ -94,6 +94,8 @@ SquadAnswer answer_of(const Place& place, const std::string& context) {
 
 SquadFile read_squad(const std::filesystem::path& file, bool answers) {
   const std::string text = read_whole(file);
+  COMERA_CHECK(text.find_first_not_of(" \t\r\n") != text.npos,
+               "{}: is empty; give a file of questions in SQuAD's JSON", file.string());
   const Json json = storage::parse_json(text, file.string() + ":");
   SquadFile read;
   std::set<std::string> ids;

@@ -77,13 +77,13 @@ TEST(AnnotationsOracle, AnswersAsSquad) {
 // Where the script says something that no threshold gives.
 TEST(QuestionScores, AreThoseOfAThreshold) {
   const std::vector<AnsweredQuestion> tied = {{"cat", 1, {"cat"}}, {"dog", 1, {}}};
-  EXPECT_EQ(question_scores(tied, 0).best_f1, 0.5);
+  EXPECT_EQ(question_scores(tied, 0).apart.best_f1, 0.5);
   const std::vector<AnsweredQuestion> never = {{"cat", 1, {}}, {"dog", 2, {}}, {"dog", 3, {"cat"}}};
   const QuestionScores scores = question_scores(never, 0);
-  EXPECT_EQ(scores.best_f1, 2.0 / 3);
-  EXPECT_LT(scores.best_threshold, 1);
-  EXPECT_EQ(scores.answerable.f1, 0);
-  EXPECT_EQ(scores.recognised, 1);
+  EXPECT_EQ(scores.apart.best_f1, 2.0 / 3);
+  EXPECT_LT(scores.apart.best_threshold, 1);
+  EXPECT_EQ(scores.apart.f1, 0);
+  EXPECT_EQ(scores.apart.recognised, 1);
   // All right, of any number of questions.
   const std::vector<AnsweredQuestion> right(10, {"cat", -1, {"cat"}});
   EXPECT_EQ(question_scores(right, 0).all.f1, 1);
@@ -103,10 +103,10 @@ TEST(AnnotationsOracle, QuestionsWithoutAnswersAsSquad) {
     };
     expect(scores.all.exact_match, "all", "exact");
     expect(scores.all.f1, "all", "f1");
-    expect(scores.answerable.exact_match, "has", "exact");
-    expect(scores.answerable.f1, "has", "f1");
-    expect(scores.recognised, "none", "exact");
-    EXPECT_NEAR(scores.best_f1, tested["best_f1"].get<double>(), 1e-12);
+    expect(scores.apart.exact_match, "has", "exact");
+    expect(scores.apart.f1, "has", "f1");
+    expect(scores.apart.recognised, "none", "exact");
+    EXPECT_NEAR(scores.apart.best_f1, tested["best_f1"].get<double>(), 1e-12);
     // The script's is the score of the last question that is answered.
     std::vector<double> order;
     for (const AnsweredQuestion& each : answered) order.push_back(each.no_answer);
@@ -114,12 +114,12 @@ TEST(AnnotationsOracle, QuestionsWithoutAnswersAsSquad) {
     if (answered.size() > 1) {
       const auto last = tested["best_threshold"].get<double>();
       const auto next = std::ranges::upper_bound(order, last);
-      EXPECT_GT(scores.best_threshold, last);
-      EXPECT_LT(scores.best_threshold, next == order.end() ? last + 1 : *next);
+      EXPECT_GT(scores.apart.best_threshold, last);
+      EXPECT_LT(scores.apart.best_threshold, next == order.end() ? last + 1 : *next);
     }
     const auto none = std::ranges::count_if(answered, [](const auto& each) { return each.given.empty(); });
-    EXPECT_EQ(scores.unanswerable, none);
-    EXPECT_GE(question_scores(answered, scores.best_threshold).all.f1, scores.best_f1 - 1e-12);
+    EXPECT_EQ(scores.apart.questions, none);
+    EXPECT_GE(question_scores(answered, scores.apart.best_threshold).all.f1, scores.apart.best_f1 - 1e-12);
     questions += std::ssize(answered);
   }
   EXPECT_EQ(questions, 1251);

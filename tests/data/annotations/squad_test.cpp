@@ -70,6 +70,12 @@ TEST_F(Squad, CountsPositionsInCharacters) {
 
 TEST_F(Squad, RefusesWhatIsMalformedByItsPlace) {
   EXPECT_THAT(error_for(json::array()), HasSubstr("has no data"));
+  try {
+    read_squad(folder_.write("empty.json", "\n"), true);
+    ADD_FAILURE() << "an empty file was read";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("is empty; give a file of questions"));
+  }
   EXPECT_THAT(error_for({{"data", {{{"title", "x"}}}}}), HasSubstr("data[0] has no paragraphs"));
   EXPECT_THAT(error_for(file_of("text", {})), HasSubstr("holds no question"));
   EXPECT_THAT(error_for(file_of("text", {question("a", "text", 1)})),
