@@ -34,15 +34,17 @@ void PackedBatch::lay_out(std::int32_t* base, Device device) {
                                   {&right_order, unique},
                                   {&slots, capacity.slots},
                                   {&counts, std::int64_t{6}},
-                                  {&capacities, std::int64_t{7}}}) {
+                                  {&capacities, std::int64_t{8}}}) {
     *tensor = Tensor(base, {elements}, DType::int32, device);
     base += aligned(elements);
   }
   unique_total = counts.slice(3, {1});
   static_assert(sizeof(float) == sizeof(std::int32_t));
   scores = Tensor(base, {sequences * capacity.scores}, DType::float32, device);
-  token_rows = Tensor(base + aligned(sequences * capacity.scores), {std::max({tokens, sequences, masked})},
-                      DType::int32, device);
+  base += aligned(sequences * capacity.scores);
+  answers = Tensor(base, {sequences, capacity.answers}, DType::float32, device);
+  base += aligned(sequences * capacity.answers);
+  token_rows = Tensor(base, {std::max({tokens, sequences, masked})}, DType::int32, device);
 }
 
 std::size_t PackedBatch::block_bytes() const {
@@ -75,11 +77,11 @@ LookupIds PackedBatch::tokens() const {
 void PackedBatch::check(std::span<const std::byte> block) const {
   MicroBatchCapacity of;
   if (block.size() == block_bytes()) {
-    std::array<std::int32_t, 7> filled{};
+    std::array<std::int32_t, 8> filled{};
     const auto* base = static_cast<const std::byte*>(this->block());
     std::memcpy(filled.data(), block.data() + (static_cast<const std::byte*>(capacities.raw()) - base),
                 sizeof filled);
-    of = {filled[0], filled[1], filled[2], filled[3], filled[4], filled[5], filled[6]};
+    of = {filled[0], filled[1], filled[2], filled[3], filled[4], filled[5], filled[6], filled[7]};
   }
   COMERA_CHECK(
       of == capacity,

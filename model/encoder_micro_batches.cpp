@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/ops/elementwise/layout.h"
 #include "model/encoder_step.h"
 
 namespace comera {
@@ -23,7 +24,8 @@ class EncoderMicroBatch final : public MicroBatch {
     if (!asks(step)) return model_.run_micro_batch(EncoderStep(step, batch_), gradient);
     Arena& arena = step.context.arena;
     const std::size_t mark = arena.mark();
-    const TeacherAnswers answers = teacher_->answer(step.context, batch_);
+    const TeacherAnswers answers =
+        batch_.capacity.answers > 0 ? kept(step.context) : teacher_->answer(step.context, batch_);
     model_.run_micro_batch(EncoderStep(step, batch_, nullptr, &answers), gradient);
     arena.release(mark);
   }
@@ -34,7 +36,18 @@ class EncoderMicroBatch final : public MicroBatch {
   bool asks(const Step& step) const {
     const EncoderConfig& config = model_.config();
     const bool without_targets = config.head == HeadKind::contrastive && !config.distillation.targets;
-    return teacher_ != nullptr && (step.training || without_targets);
+    return (teacher_ != nullptr || batch_.capacity.answers > 0) && (step.training || without_targets);
+  }
+  // The answers that came with the batch, in the arena.
+  TeacherAnswers kept(const Context& context) const {
+    const DistillationConfig& learned = model_.config().distillation;
+    const ParameterStore& store = model_.parameters();
+    TeacherAnswers answers;
+    Tensor& of_kind = learned.of_encoder() ? answers.vectors : answers.logits;
+    of_kind =
+        context.arena.saved(batch_.answers.shape(), learned.of_encoder() ? store.compute() : store.dtype());
+    comera::run(context, Cast{.x = batch_.answers, .y = of_kind});
+    return answers;
   }
 
   const Model& model_;
@@ -79,7 +92,8 @@ EncoderMicroBatches EncoderMicroBatches::with_tokens(std::int64_t tokens) const 
       .longest = capacity_.longest,
       .masked = std::min(capacity_.masked, static_cast<std::int64_t>(masked + 5 * std::sqrt(masked) + 1)),
       .unique_ids = std::min(capacity_.unique_ids, tokens),
-      .scores = model_.config().scores_per_example(part(capacity_.sequences))};
+      .scores = model_.config().scores_per_example(part(capacity_.sequences)),
+      .answers = capacity_.answers};
   make_room_for_targets(model_.config().head, fewer);
   return {model_, fewer, teacher_};
 }

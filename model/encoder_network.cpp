@@ -266,6 +266,35 @@ void EncoderNetwork::pool(const EncoderStep& step, const Tensor& hidden, Pooling
     pool_by_mean(step, hidden, vectors);
 }
 
+void EncoderNetwork::visit_inputs(const EncoderStep& step, const Visit& visit) const {
+  Arena& arena = step.context.arena;
+  const Tensor x = arena.saved({step.batch.capacity.tokens, config_.hidden}, store_.compute());
+  const RowSubset all{.indices = step.batch.token_rows,
+                      .count = step.batch.token_count(),
+                      .most = step.batch.capacity.tokens};
+  std::size_t mark = arena.mark();
+  gather(step.context, all, embedding_->forward(step).y, x);
+  arena.release(mark);
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    mark = arena.mark();
+    const EncoderBlock& block = *blocks_[i];
+    const EncoderBlock::Saved saved = block.forward(step, step.merged->blocks[i], x, nullptr);
+    COMERA_CHECK(!saved.attention.between_factors && !saved.ffn.in_one_pass,
+                 "layers that are evaluated together have no inputs to visit");
+    const bool normalized = config_.norm == NormPlacement::post;
+    visit(block.attention().projections(), saved.attention.projections.x, {});
+    visit(block.attention().output(), saved.attention.read, normalized ? saved.statistics1.rstd : Tensor());
+    visit(block.ffn().up(), saved.ffn.up.x, {});
+    visit(block.ffn().down(), saved.ffn.down.x, normalized ? saved.statistics2.rstd : Tensor());
+    gather(step.context, all, saved.y, x);
+    arena.release(mark);
+  }
+  NormStatistics statistics;
+  const Tensor hidden = normalize(step, x, statistics);
+  if (tokenwise_head_ != nullptr)
+    for (const Linear* linear : head_->linears()) visit(*linear, hidden, {});
+}
+
 std::vector<Linear*> EncoderNetwork::layers() const {
   std::vector<Linear*> list;
   if (Linear* projection = embedding_->projection()) list.push_back(projection);

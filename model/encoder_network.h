@@ -42,6 +42,8 @@ class EncoderNetwork {
   void logits(const EncoderStep& step, const Tensor& y) const;
   void embed(const EncoderStep& step, Pooling pooling, const Tensor& vectors) const;
   void pool(const EncoderStep& step, const Tensor& hidden, Pooling pooling, const Tensor& vectors) const;
+  using Visit = std::function<void(const Linear& layer, const Tensor& input, const Tensor& scales)>;
+  void visit_inputs(const EncoderStep& step, const Visit& visit) const;
 
   const Head& head() const { return *head_; }
   // Throws Error if the head is of another kind.

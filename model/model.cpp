@@ -131,6 +131,13 @@ void Model::embed(const EncoderStep& step, Pooling pooling, const Tensor& vector
   step.context.arena.release(mark);
 }
 
+void Model::visit_inputs(const EncoderStep& step, const Visit& visit) const {
+  const std::size_t mark = step.context.arena.mark();
+  MergedEncoder own;
+  network_.visit_inputs(prepared(step, std::nullopt, own), visit);
+  step.context.arena.release(mark);
+}
+
 void Model::consolidate(const Context& context) const {
   for (const Linear* linear : network_.layers()) linear->consolidate(context);
 }

@@ -43,6 +43,13 @@ class Model final : public Trainable {
     network_.pool(step, hidden, pooling, vectors);
   }
 
+  // Calls visit for the linear layers of the blocks, in forward order, with what each reads, (T, inputs) in
+  // the type of activations, and for those of a head on tokens with the encoder's output. scales (T), in the
+  // type of parameters: what a norm multiplies the layer's outputs by, once the residual is added; empty
+  // without such a norm. For layers that are evaluated one by one, as dense ones are; Error for others.
+  using Visit = EncoderNetwork::Visit;
+  void visit_inputs(const EncoderStep& step, const Visit& visit) const;
+
   const Head& head() const { return network_.head(); }
   const Embedding& token_embedding() const { return network_.embedding().tokens(); }
   // All linear layers in forward order, for reports.

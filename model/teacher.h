@@ -22,6 +22,7 @@ class Teacher {
   TeacherAnswers answer(const Context& context, const PackedBatch& batch) const;
 
   const Model& model() const { return model_; }
+  Pooling pooling() const { return pooling_; }
 
  private:
   EncoderStep step_of(const Context& context, const PackedBatch& batch, const MergedEncoder* merged) const;

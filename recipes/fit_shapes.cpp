@@ -111,6 +111,23 @@ void fit_head(TensorizedConfig& shapes, const EncoderArchitecture& model, std::v
   fit("head", shapes.head, model.hidden, model.head_outputs(), notes);
 }
 
+void two_factors(TensorizedConfig& shapes, const EncoderArchitecture& model, std::int64_t vocabulary) {
+  const auto matrix = [](std::int64_t inputs, std::int64_t outputs) {
+    return TTShape{.input_modes = {inputs}, .output_modes = {outputs}, .ranks = {std::min(inputs, outputs)}};
+  };
+  shapes.attention = matrix(model.hidden, model.hidden);
+  shapes.ffn_up = matrix(model.hidden, model.ffn);
+  shapes.ffn_down = matrix(model.ffn, model.hidden);
+  shapes.head = matrix(model.hidden, model.head_outputs());
+  const std::int64_t width = model.table_width();
+  shapes.embedding = TTMShape{
+      .row_modes = {vocabulary, 1}, .column_modes = {1, width}, .ranks = {std::min(vocabulary, width)}};
+}
+
+bool has_two_factors(const TTMShape& table) {
+  return table.order() == 2 && !table.projection && table.column_modes[0] == 1 && table.row_modes[1] == 1;
+}
+
 std::vector<std::string> fit_shapes(TensorizedConfig& shapes, const EncoderArchitecture& model,
                                     std::int64_t vocabulary) {
   std::vector<std::string> notes;

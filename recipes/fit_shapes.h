@@ -14,6 +14,12 @@ namespace comera {
 // such modes.
 std::vector<std::string> fit_shapes(TensorizedConfig& shapes, const EncoderArchitecture& model,
                                     std::int64_t vocabulary);
+// Shapes for every kind of layer: each matrix, the table's too, becomes a train of two cores, its two
+// factors. Their ranks are the largest possible ones.
+void two_factors(TensorizedConfig& shapes, const EncoderArchitecture& model, std::int64_t vocabulary);
+// Whether a table is such a matrix.
+bool has_two_factors(const TTMShape& table);
+
 // The same for the head alone: with narrow tables a pooler has other outputs than the layer before a decoder.
 void fit_head(TensorizedConfig& shapes, const EncoderArchitecture& model, std::vector<std::string>& notes);
 

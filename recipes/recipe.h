@@ -246,6 +246,7 @@ struct OldNames {
 // What a student learns from its teacher (model/config.h).
 struct DistillationSection : DistillationConfig {
   std::string teacher;  // a checkpoint or run's folder
+  std::string cache;    // file for its answers to the training texts; empty: they are not kept
   DistillationSection() { targets = false; }
   friend bool operator==(const DistillationSection&, const DistillationSection&) = default;
 };

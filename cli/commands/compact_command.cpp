@@ -12,6 +12,7 @@
 #include "cli/options/number_checks.h"
 #include "cli/options/output_options.h"
 #include "cli/options/recipe_options.h"
+#include "cli/training/calibration.h"
 #include "kernels/core/console.h"
 #include "model/rank_sizes.h"
 #include "reports/number_text.h"
@@ -30,6 +31,7 @@ struct CompactOptions {
   std::filesystem::path output;
   std::string recipe;
   std::vector<std::string> overrides;
+  CalibrationOptions texts;
   DenseCompactionOptions compaction;
   bool overwrite = false;
 };
@@ -57,10 +59,10 @@ void print_sizes(const char* what, std::int64_t before, std::int64_t after, DTyp
                                      static_cast<double>(before) / static_cast<double>(after)));
 }
 
-void print_row(const CompactedLayer& layer, double allowed) {
+void print_row(const CompactedLayer& layer) {
   print_out("{}  {}\n    {:>14}{:>14}{:>9.1f}{:>11.3g}{:>11.3g}{}{:>9.1f}\n", layer.name, layer.shape,
             grouped(layer.before), grouped(layer.after),
-            static_cast<double>(layer.before) / static_cast<double>(layer.after), allowed, layer.error,
+            static_cast<double>(layer.before) / static_cast<double>(layer.after), layer.allowed, layer.error,
             layer.missed ? "!" : " ", layer.seconds);
   flush_output();
 }
@@ -105,10 +107,15 @@ void compact_from_dense(const CompactOptions& options) {
   for (const std::string& note : notes) log_info("{}\n", note);
   const std::filesystem::path output = output_file(options, source);
   prepare_output(output);
+  DenseCompactionOptions compaction = options.compaction;
+  std::optional<Activations> activations;
+  if (options.texts.given()) {
+    activations = calibrate(source, options.texts);
+    compaction.activations = &*activations;
+  }
   print_out("layer  shape\n    {:>14}{:>14}{:>9}{:>11}{:>11} {:>9}\n", "before", "after", "times", "allowed",
             "reached", "s");
   flush_output();
-  DenseCompactionOptions compaction = options.compaction;
   std::optional<Ticker> ticker;
   compaction.begins = [&](const std::string& layer, int number, int layers) {
     ticker.reset();
@@ -116,7 +123,7 @@ void compact_from_dense(const CompactOptions& options) {
   };
   compaction.finished = [&](const CompactedLayer& layer) {
     ticker.reset();
-    print_row(layer, options.compaction.error);
+    print_row(layer);
   };
   const DenseCompaction done = options.compaction.parameters > 0
                                    ? compact_dense_to_size(dense, recipe, compaction, output)
@@ -234,6 +241,7 @@ void add_compact_command(CLI::App& program) {
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE")
       ->needs(from_dense);
+  add_calibration_options(*command, options->texts, *from_dense);
   command->add_flag("--overwrite", options->overwrite, "Replace an existing output");
   command->footer(
       "Examples:\n"

@@ -5,12 +5,15 @@
 
 #include "cli/commands/commands.h"
 #include "cli/run_training.h"
+#include "cli/training/calibration.h"
 #include "cli/training/finetune_seeds.h"
 #include "cli/training/finetune_task.h"
 #include "cli/training/student.h"
+#include "data/annotations/annotated_examples.h"
 #include "kernels/core/console.h"
 #include "storage/folder.h"
 #include "training/inference/trained_model.h"
+#include "training/tasks/sequence_task.h"
 
 namespace comera::cli {
 
@@ -18,6 +21,7 @@ namespace {
 
 struct DistillOptions : FinetuneOptions {
   StudentOptions student;
+  bool cache = false;
   std::vector<std::int64_t> seeds;
 };
 
@@ -52,6 +56,9 @@ FinetuneOptions with_student(const DistillOptions& options, Communicator& commun
   const TrainedModel found = find_trained_model(checkpoint);
   const Recipe teacher = parse_stored_recipe(found.recipe, checkpoint.string(), {});
   std::vector<std::string> settings = {fmt::format("distillation.teacher=\"{}\"", checkpoint.string())};
+  if (options.cache)
+    settings.push_back(fmt::format("distillation.cache=\"{}\"",
+                                   (storage::from_root(training.output) / "answers.h5").string()));
   if (training.recipe.file.empty()) {
     training.recipe.file = learns_vectors(teacher) ? "distill" : "table";
     for (const std::string& setting : usual_settings(teacher)) settings.push_back(setting);
@@ -59,8 +66,15 @@ FinetuneOptions with_student(const DistillOptions& options, Communicator& commun
   training.recipe.overrides.insert(training.recipe.overrides.begin(), settings.begin(), settings.end());
   if (training.from.empty()) {
     // A mistake in a key is found before the decomposition, which takes a while.
-    load_recipe(training.recipe.path(), training.recipe.overrides, {found.recipe, checkpoint.string()});
-    training.from = student_like(checkpoint, options.student, training.output, communicator).string();
+    const Recipe recipe =
+        load_recipe(training.recipe.path(), training.recipe.overrides, {found.recipe, checkpoint.string()});
+    const auto activations = [&]() -> std::optional<Activations> {
+      const TaskSection task = with_table(recipe, own.table, training.recipe.overrides).recipe.task;
+      if (data::is_annotation(task.kind)) return std::nullopt;
+      return calibrate(checkpoint, task_of(task));
+    };
+    training.from =
+        student_like(checkpoint, options.student, training.output, activations, communicator).string();
   }
   return own;
 }
@@ -108,6 +122,10 @@ void add_distill_command(CLI::App& program) {
       "--scratch", options->training.scratch,
       "Take only the student's shapes and tokenizer from --from or the teacher, and begin with random "
       "weights");
+  command->add_flag(
+      "--cache", options->cache,
+      "Keep the teacher's answers to all texts in OUTPUT/answers.h5, and learn from these instead of "
+      "asking it in every pass");
   add_table_options(*command, options->table);
   command
       ->add_option(

@@ -21,7 +21,6 @@ namespace comera::cli {
 
 namespace {
 
-constexpr const char* usual_shapes = "glue_small";
 constexpr std::int64_t usual_share = 8;  // the teacher's parameters over the student's
 
 // A file that one process makes for all. Where it is already, check(its reader) says whether it is the one
@@ -72,10 +71,8 @@ void add_student_options(CLI::App& command, StudentOptions& options) {
   command
       .add_option(
           "--shapes", options.shapes,
-          fmt::format(
-              "Take the modes of the student's tensor trains from this recipe; they are fitted to the "
-              "teacher's widths (default: {})",
-              usual_shapes))
+          "Take the modes of the student's tensor trains from this recipe; they are fitted to the teacher's "
+          "widths (default: trains of two cores, the factors of a matrix)")
       ->type_name("RECIPE");
   command
       .add_option("--parameters", options.parameters,
@@ -109,7 +106,8 @@ std::filesystem::path teacher_checkpoint(const StudentOptions& options, const st
 }
 
 std::filesystem::path student_like(const std::filesystem::path& teacher, const StudentOptions& options,
-                                   const std::filesystem::path& run, Communicator& communicator) {
+                                   const std::filesystem::path& run, const MeasureActivations& activations,
+                                   Communicator& communicator) {
   const std::filesystem::path file = folder_of(run) / "student.h5";
   const CheckpointReader dense(teacher);
   if (checkpoint_recipe(dense).tensorized.enabled)
@@ -122,15 +120,18 @@ std::filesystem::path student_like(const std::filesystem::path& teacher, const S
       file, communicator,
       [&] {
         const Recipe recipe = dense_compaction_recipe(
-            dense, find_recipe(options.shapes.empty() ? usual_shapes : options.shapes), {});
+            dense, options.shapes.empty() ? std::filesystem::path() : find_recipe(options.shapes), {});
+        const std::optional<Activations> measured = activations();
         const Ticker ticker("TT-SVD of the teacher");
-        const DenseCompaction done = compact_dense_to_size(dense, recipe, {.parameters = most}, file);
+        const DenseCompaction done = compact_dense_to_size(
+            dense, recipe, {.parameters = most, .activations = measured ? &*measured : nullptr}, file);
         print_out(
-            "student          {} parameters, {:.1f} times fewer than the teacher's {}, by TT-SVD, which "
-            "loses "
-            "{:.0f} % of every matrix (Frobenius norm)\n",
+            "student          {} parameters, {:.1f} times fewer than the teacher's {}, by TT-SVD with an "
+            "error of {:.2f} in {}\n",
             grouped(done.after), static_cast<double>(done.before) / static_cast<double>(done.after),
-            grouped(done.before), 100 * done.error);
+            grouped(done.before), done.error,
+            measured ? fmt::format("what each layer says, over {} tokens", grouped(measured->tokens))
+                     : "every matrix");
         flush_output();
       },
       [&](const CheckpointReader& reader) {

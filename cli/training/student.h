@@ -1,9 +1,12 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <string>
 
 #include "distributed/communicator.h"
+#include "training/ranks/activations.h"
 
 namespace CLI {
 class App;
@@ -14,7 +17,7 @@ namespace comera::cli {
 // A teacher, and a student that begins with its weights as tensor trains.
 struct StudentOptions {
   std::string teacher;  // checkpoint, run's folder, or folder of transformers
-  std::string shapes;   // recipe whose tensor-train modes are fitted to the teacher's; empty: glue_small
+  std::string shapes;   // recipe whose tensor-train modes are fitted to the teacher's; empty: two factors
   std::int64_t parameters = 0;  // 0: an eighth of the teacher's
 };
 
@@ -25,9 +28,11 @@ void add_student_options(CLI::App& command, StudentOptions& options);
 // UsageError if that file was imported from another folder.
 std::filesystem::path teacher_checkpoint(const StudentOptions& options, const std::filesystem::path& run,
                                          Communicator& communicator);
-// The student's first checkpoint, student.h5 in the run's folder. UsageError if that file is of another
-// teacher or size.
+// The student's first checkpoint, student.h5 in the run's folder, made by what the teacher's layers say about
+// the activations, if there are any. UsageError if that file is of another teacher or size.
+using MeasureActivations = std::function<std::optional<Activations>()>;
 std::filesystem::path student_like(const std::filesystem::path& teacher, const StudentOptions& options,
-                                   const std::filesystem::path& run, Communicator& communicator);
+                                   const std::filesystem::path& run, const MeasureActivations& activations,
+                                   Communicator& communicator);
 
 }  // namespace comera::cli

@@ -45,6 +45,7 @@ Batch::Batch(const MicroBatchCapacity& capacity) : capacity_(capacity) {
   counts_ = integers(arrays.counts);
   capacities_ = integers(arrays.capacities);
   scores = std::span(arrays.scores.data<float>(), static_cast<std::size_t>(arrays.scores.elements()));
+  answers = std::span(arrays.answers.data<float>(), static_cast<std::size_t>(arrays.answers.elements()));
   samples.resize(static_cast<std::size_t>(capacity.sequences));
 }
 
@@ -113,6 +114,10 @@ void Batch::add_sequence(const Sample& sample, const Targets& targets, std::int6
   const std::int64_t several = std::min<std::int64_t>(std::ssize(sample.scores), capacity_.scores);
   scores[examples * capacity_.scores] = sample.score;
   std::copy_n(sample.scores.begin(), several, scores.begin() + examples * capacity_.scores);
+  COMERA_CHECK(sample.answers.empty() || std::ssize(sample.answers) == capacity_.answers,
+               "an answer of {} numbers does not fit into a batch with room for {}", sample.answers.size(),
+               capacity_.answers);
+  std::ranges::copy(sample.answers, answers.begin() + examples * capacity_.answers);
   samples[examples++] = number;
 }
 
@@ -139,7 +144,7 @@ void finish_batch(Batch& batch, std::int64_t right_modulus) {
                     batch.counts_.begin());
   const MicroBatchCapacity& of = batch.capacity_;
   std::ranges::transform(
-      std::array{of.tokens, of.sequences, of.longest, of.masked, of.unique_ids, of.scores, of.slots},
+      std::array{of.tokens, of.sequences, of.longest, of.masked, of.unique_ids, of.scores, of.slots, of.answers},
       batch.capacities_.begin(), [](std::int64_t n) { return static_cast<std::int32_t>(n); });
 }
 

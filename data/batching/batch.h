@@ -30,6 +30,7 @@ struct Batch {
   std::span<std::int32_t> masked_targets;    // P: the original ids
   std::span<std::int32_t> labels;            // S: per example
   std::span<float> scores;                   // S L: L per example
+  std::span<float> answers;                  // S A: A per example
   std::span<std::int32_t> unique_ids;        // U: ids that occur in token_ids, ascending
   std::span<std::int32_t> unique_index;      // T: index into unique_ids of each token
   std::span<std::int32_t> unique_order;      // T: token rows, sorted stably by id

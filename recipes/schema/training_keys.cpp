@@ -179,6 +179,11 @@ const std::vector<Key<DistillationSection>>& keys_of() {
       inherited<S>(
           value("temperature", &S::temperature, above(0),
                 "the logits of both are divided by it, and their divergence is multiplied by its square")),
+      value(
+          "cache", &S::cache,
+          "file with the teacher's answers to all training texts, which is made where it is missing; empty: "
+          "the "
+          "teacher answers again in every pass. For vectors and similarities, or for logits of whole texts"),
       value("targets", static_cast<bool S::*>(&S::targets),
             "learn from the targets of the data, too, and not from the teacher alone"),
       inherited<S>(

@@ -167,6 +167,14 @@ void multiply(std::span<const double> a, std::span<const double> b, std::span<do
               as_int(n));
 }
 
+void add_gram(std::span<const double> a, std::span<double> c, std::int64_t m, std::int64_t n) {
+  COMERA_CHECK(std::ssize(a) == m * n && std::ssize(c) == n * n,
+               "add_gram: {} and {} numbers for {} rows of {}", a.size(), c.size(), m, n);
+  if (m > 0)
+    cblas_dsyrk(CblasRowMajor, CblasLower, CblasTrans, as_int(n), as_int(m), 1, a.data(), as_int(n), 1,
+                c.data(), as_int(n));
+}
+
 std::vector<double> transposed(std::span<const double> a, std::int64_t m, std::int64_t n) {
   std::vector<double> across(a.size());
   for (std::int64_t i = 0; i < m; ++i)

@@ -40,6 +40,9 @@ std::vector<double> squared_singular_values(std::span<const double> a, std::int6
 void multiply(std::span<const double> a, std::span<const double> b, std::span<double> c, std::int64_t m,
               std::int64_t n, std::int64_t k, bool transpose_a = false);
 
+// c (n × n) += aᵀ a of a row-major a (m × n), in c's entries on and below the diagonal alone.
+void add_gram(std::span<const double> a, std::span<double> c, std::int64_t m, std::int64_t n);
+
 // aᵀ (n × m) of a row-major a (m × n).
 std::vector<double> transposed(std::span<const double> a, std::int64_t m, std::int64_t n);
 

@@ -21,27 +21,6 @@ std::int64_t cap_of(const TTSVDOptions& options, int bond) {
   return options.max_ranks.empty() ? std::numeric_limits<std::int64_t>::max() : options.max_ranks[bond];
 }
 
-struct Cut {
-  std::int64_t rank = 1;
-  double tail = 0;  // norm of the part cut off
-  bool capped = false;
-};
-
-// The least rank whose tail is at most δ, or the cap.
-Cut cut(const std::vector<double>& values, double delta, std::int64_t cap) {
-  Cut result{.rank = static_cast<std::int64_t>(values.size())};
-  double squares = 0;
-  while (result.rank > 1) {
-    const double last = values[result.rank - 1];
-    if (std::sqrt(squares + last * last) > delta && result.rank <= cap) break;
-    squares += last * last;
-    --result.rank;
-  }
-  result.tail = std::sqrt(squares);
-  result.capped = result.tail > delta;
-  return result;
-}
-
 // The sweep leaves orthonormal cores with the whole norm in the last one. Training needs equal norms.
 void equalise(std::vector<std::vector<double>>& cores) {
   double logarithms = 0;
@@ -132,6 +111,20 @@ std::vector<double> merge(const TTDecomposition& train, int first, int last) {
 }
 
 }  // namespace
+
+Cut cut(const std::vector<double>& values, double delta, std::int64_t cap) {
+  Cut result{.rank = static_cast<std::int64_t>(values.size())};
+  double squares = 0;
+  while (result.rank > 1) {
+    const double last = values[result.rank - 1];
+    if (std::sqrt(squares + last * last) > delta && result.rank <= cap) break;
+    squares += last * last;
+    --result.rank;
+  }
+  result.tail = std::sqrt(squares);
+  result.capped = result.tail > delta;
+  return result;
+}
 
 std::int64_t TTDecomposition::rank(int bond) const {
   return bond == 0 || bond == static_cast<int>(sizes.size()) ? 1 : ranks[bond - 1];
@@ -224,6 +217,10 @@ std::vector<double> table_as_tensor(std::span<const double> table, std::int64_t 
   for (std::int64_t i = 0; i < vocabulary; ++i)
     for (std::int64_t j = 0; j < width; ++j) tensor[rows[i] + columns[j]] = table[i * width + j];
   return tensor;
+}
+
+std::vector<double> multiplied_out(const TTDecomposition& train) {
+  return merge(train, 0, static_cast<int>(train.sizes.size()));
 }
 
 double relative_error(const TTDecomposition& train, std::span<const double> tensor) {

@@ -23,6 +23,16 @@ struct TTSVDOptions {
   ErrorShares shares = ErrorShares::equal;
 };
 
+// How many singular values are kept.
+struct Cut {
+  std::int64_t rank = 1;
+  double tail = 0;  // norm of those cut off
+  bool capped = false;
+};
+// Of values that fall: the least rank of at least 1 whose tail is at most δ, or the cap; `capped` if the tail
+// is more than δ then.
+Cut cut(const std::vector<double>& values, double delta, std::int64_t cap);
+
 // A tensor train of cores G_k (r_{k-1}, s_k, r_k), row-major, in double; all gates are 1.
 struct TTDecomposition {
   std::vector<std::int64_t> sizes = {};         // s_1..s_K
@@ -49,6 +59,9 @@ std::vector<std::int64_t> tensor_sizes(const TTShape& shape);
 std::vector<std::int64_t> tensor_sizes(const TTMShape& shape);
 std::vector<double> table_as_tensor(std::span<const double> table, std::int64_t vocabulary,
                                     const TTMShape& shape);
+
+// Every entry of the tensor, row-major.
+std::vector<double> multiplied_out(const TTDecomposition& train);
 
 // ‖tensor - train‖_F / ‖tensor‖_F, from every entry of the tensor train; for a zero tensor ‖train‖_F. The
 // tensor train is multiplied out in parts.

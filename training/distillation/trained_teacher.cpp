@@ -20,6 +20,27 @@ bool has_distributions(HeadKind head) {
          head == HeadKind::token_classification;
 }
 
+// What a file keeps is one answer for each text, the same in every pass.
+void require_keepable(const Recipe& recipe) {
+  const DistillationSection& section = *recipe.distillation;
+  if (section.cache.empty()) return;
+  const bool vectors = section.vectors > 0 || section.similarities > 0, logits = section.logits > 0;
+  if (section.hidden > 0 || (logits && !reads_sequences(recipe.model.head)))
+    throw UsageError(
+        "distillation.cache keeps an answer for each text, and not for its tokens; remove it, or learn from "
+        "vectors, similarities or the logits of a task with whole texts");
+  if (vectors && logits)
+    throw UsageError(
+        "distillation.cache keeps either vectors or logits; remove it, or one of vectors, similarities and "
+        "logits");
+  for (const PhaseSection& phase : recipe.phases)
+    if (phase.length != recipe.phases[0].length)
+      throw UsageError(fmt::format(
+          "distillation.cache keeps answers to texts of one length, but phases have {} and {}; make "
+          "them equal, or remove it",
+          recipe.phases[0].length, phase.length));
+}
+
 void require_learnable(const Recipe& recipe) {
   const DistillationSection& section = *recipe.distillation;
   const HeadKind head = recipe.model.head;
@@ -45,6 +66,7 @@ void require_learnable(const Recipe& recipe) {
   if (recipe.task.class_weights.any())
     throw UsageError(
         "task.class_weights weigh the targets of classes, and [distillation] does not; remove one of them");
+  require_keepable(recipe);
   if (recipe.task.symmetric)
     throw UsageError("task.symmetric counts each pair twice, and [distillation] does not; set it to false");
 }

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <map>
+#include <numeric>
 
 #include "checkpoints/model_state.h"
 #include "model/model.h"
 #include "recipes/encoder_config.h"
 #include "recipes/fit_shapes.h"
+#include "tensorized/decomposition/input_moments.h"
 #include "tensorized/decomposition/svd.h"
 #include "training/resume/checkpoint_recipe.h"
 #include "training/resume/checkpoint_tokenizer.h"
@@ -73,16 +76,61 @@ class Compaction {
 
   void compact_linear(const std::string& name, TTShape shape) {
     begin(name);
-    const TTDecomposition train =
-        decompose(name, matrix_of(name), tensor_sizes(shape), shape.ranks, options_.error);
-    shape.ranks = train.ranks;
+    const Activations::Inputs* inputs = inputs_of(name);
+    if (inputs == nullptr) {
+      decompose(name, matrix_of(name), tensor_sizes(shape), shape.ranks, options_.error);
+    } else {
+      const std::vector<double> matrix = matrix_of(name);
+      std::vector<double> weighted(matrix.size());
+      const std::int64_t rows = shape.input_size(), columns = shape.output_size();
+      multiply(inputs->root, matrix, weighted, rows, columns, rows);
+      decompose_weighted(name, matrix, weighted, columns, tensor_sizes(shape), shape.input_modes.size() - 1,
+                         shape.ranks);
+      std::vector<double> lost = multiplied_out(trains_[name]);
+      for (std::size_t i = 0; i < lost.size(); ++i) lost[i] = matrix[i] - lost[i];
+      std::vector<double>& bias = biases_[name + ".bias"];
+      bias.resize(columns);
+      multiply(inputs->mean, lost, bias, 1, columns, rows);
+      multiply(inputs->root, lost, weighted, rows, columns, rows);
+      error_ = frobenius_norm(weighted) / norm_;
+    }
+    shape.ranks = trains_[name].ranks;
     finish(name, shape.text(), shape.input_size() * shape.output_size());
+  }
+
+  // Null if its error is that of its matrix.
+  const Activations::Inputs* inputs_of(const std::string& layer) const {
+    if (options_.activations == nullptr) return nullptr;
+    const auto found = options_.activations->layers.find(layer);
+    return found == options_.activations->layers.end() ? nullptr : found->second.get();
+  }
+
+  // As decompose(), but within the directions of the outputs that matter for the weighted matrix: the bond
+  // between inputs and outputs is cut by these, and the others not at all. error_ is then left to the caller.
+  void decompose_weighted(const std::string& name, std::span<const double> matrix,
+                          std::span<const double> weighted, std::int64_t columns,
+                          const std::vector<std::int64_t>& sizes, std::size_t middle,
+                          const std::vector<std::int64_t>& recipe_ranks) {
+    std::vector<std::int64_t> caps(sizes.size() - 1, std::numeric_limits<std::int64_t>::max());
+    for (std::size_t bond = 0; bond < caps.size(); ++bond) {
+      if (options_.recipe_ranks) caps[bond] = recipe_ranks[bond];
+      if (options_.max_rank > 0) caps[bond] = std::min(caps[bond], options_.max_rank);
+    }
+    norm_ = std::max(frobenius_norm(weighted), std::numeric_limits<double>::min());
+    OutputCut kept = cut_outputs(matrix, weighted, columns, options_.error, caps[middle]);
+    caps[middle] = kept.rank;
+    kept.matrix.resize(std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>()));
+    TTDecomposition& train = trains_[name];
+    train = tt_svd(std::move(kept.matrix), sizes, {.error = 0, .max_ranks = caps, .shares = options_.shares});
+    round_to(config_.compute, train.cores);
   }
 
   void compact_table(TTMShape shape) {
     const std::string name = EncoderConfig::embedding_layer;
     begin(name);
     std::vector<double> table = matrix_of(name);
+    if (options_.activations != nullptr && has_two_factors(shape))
+      return compact_weighted_table(shape, table);
     double allowed = options_.error, kept = 1;
     if (shape.projection) {
       const std::vector<double> narrow = project(table, shape.columns());
@@ -100,6 +148,26 @@ class Compaction {
     shape.ranks = train.ranks;
     finish(name, shape.text(), config_.vocabulary * config_.table_width());
     lost_ = 0;
+  }
+
+  // Rows count as often as they are read, and once more.
+  void compact_weighted_table(TTMShape shape, const std::vector<double>& table) {
+    const std::string name = EncoderConfig::embedding_layer;
+    const std::int64_t width = config_.table_width();
+    const auto weighted = [&](const std::vector<double>& rows) {
+      std::vector<double> result(table.size());
+      for (std::int64_t i = 0; i < config_.vocabulary; ++i) {
+        const double weight = std::sqrt(options_.activations->times[i] + 1);
+        for (std::int64_t j = 0; j < width; ++j) result[i * width + j] = weight * rows[i * width + j];
+      }
+      return result;
+    };
+    decompose_weighted(name, table, weighted(table), width, tensor_sizes(shape), 0, shape.ranks);
+    std::vector<double> lost = multiplied_out(trains_[name]);
+    for (std::size_t i = 0; i < table.size(); ++i) lost[i] = table[i] - lost[i];
+    error_ = frobenius_norm(weighted(lost)) / norm_;
+    shape.ranks = trains_[name].ranks;
+    finish(name, shape.text(), config_.vocabulary * width);
   }
 
   // The table's rows (vocabulary x columns) in its most important directions, which become the projection.
@@ -150,8 +218,13 @@ class Compaction {
 
   void finish(const std::string& name, const std::string& shape, std::int64_t before) {
     const TTDecomposition& train = trains_[name];
-    CompactedLayer layer{
-        .name = name, .shape = shape, .ranks = train.ranks, .before = before, .error = error_, .lost = lost_};
+    CompactedLayer layer{.name = name,
+                         .shape = shape,
+                         .ranks = train.ranks,
+                         .before = before,
+                         .allowed = options_.error,
+                         .error = error_,
+                         .lost = lost_};
     for (const auto& core : train.cores) layer.after += std::ssize(core);
     if (name == EncoderConfig::embedding_layer) layer.after += std::ssize(projection_);
     layer.missed = error_ > with_rounding(options_.error, config_.compute);
@@ -172,7 +245,7 @@ class Compaction {
       else if (info.name.ends_with(".diagonal"))  // the train has all of the matrix
         write_tensor(store.value(id), std::vector<double>(info.shape.elements(), 0.0));
       else if (const auto same = dense_->parameters().find(info.name))
-        write_tensor(store.value(id), read_tensor(dense_->parameters().value(*same)));
+        write_tensor(store.value(id), corrected(info.name, read_tensor(dense_->parameters().value(*same))));
     }
     for (const auto& [name, train] : trains_)
       for (std::size_t k = 0; k < train.cores.size(); ++k)
@@ -189,8 +262,15 @@ class Compaction {
                                       {"max_rank", options_.max_rank},
                                       {"source", dense.path().filename().string()},
                                       {"fingerprint", dense.fingerprint()},
-                                      {"parameters", options_.parameters}});
+                                      {"parameters", options_.parameters},
+                                      {"tokens", options_.activations ? options_.activations->tokens : 0}});
     writer.commit();
+  }
+
+  std::vector<double> corrected(const std::string& parameter, std::vector<double> values) const {
+    if (const auto lost = biases_.find(parameter); lost != biases_.end())
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] += lost->second[i];
+    return values;
   }
 
   const DenseCompactionOptions& options_;
@@ -203,6 +283,8 @@ class Compaction {
   int layers_ = 0;
   Clock::time_point start_;
   double error_ = 0, lost_ = 0;
+  double norm_ = 0;                                    // of the weighted matrix
+  std::map<std::string, std::vector<double>> biases_;  // what layers lose of the mean of their inputs
 };
 
 }  // namespace
@@ -239,11 +321,10 @@ Recipe dense_compaction_recipe(const CheckpointReader& dense, const std::filesys
   recipe.tensorized.enabled = true;
   recipe.tensorized.ranks.clear();  // they are determined by the error
   const TensorizedSection& shapes = recipe.tensorized;
-  if (!shapes.attention && !shapes.ffn_up && !shapes.ffn_down && !shapes.head && !shapes.embedding)
-    throw UsageError(
-        fmt::format("the recipe in {} has no tensor-train shapes; give a recipe that has them with --recipe, "
-                    "or set tensorized.attention.input_modes=[...] and so on with --set",
-                    file));
+  if (!shapes.attention && !shapes.ffn_up && !shapes.ffn_down && !shapes.head && !shapes.embedding) {
+    const std::int64_t own = recipe.model.vocabulary;
+    two_factors(recipe.tensorized, recipe.model, own > 0 ? own : dense.integer("/data", "vocabulary"));
+  }
   validate(recipe);
   return recipe;
 }

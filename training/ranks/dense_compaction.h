@@ -8,6 +8,7 @@
 #include "checkpoints/checkpoint_file.h"
 #include "recipes/recipe.h"
 #include "tensorized/decomposition/tt_svd.h"
+#include "training/ranks/activations.h"
 
 namespace comera {
 
@@ -17,6 +18,7 @@ struct CompactedLayer {
   std::string shape = {};  // modes and ranks
   std::vector<std::int64_t> ranks = {};
   std::int64_t before = 0, after = 0;  // parameters of its matrix, and of its cores and projection
+  double allowed = 0;                  // error
   double error = 0;                    // the error reached, measured on the stored cores and projection
   double lost = 0;                     // what the projection behind the embedding's train alone loses
   bool missed = false;                 // a cap, or that projection, kept the error above the allowed one
@@ -29,6 +31,10 @@ struct DenseCompactionOptions {
   ErrorShares shares = ErrorShares::smallest;
   bool recipe_ranks = false;    // at most the ranks of the recipe, bond by bond
   std::int64_t parameters = 0;  // compact_dense_to_size: of the whole model, at most
+  // If not null, errors are those of what the layers say about such inputs instead of their matrices', of all
+  // layers that it has and a table whose shape is a matrix of two factors (two_factors()). The biases take
+  // over what the layers lose of the mean. Only the middle bond of a train is cut then.
+  const Activations* activations = nullptr;
   std::function<void(const std::string& layer, int number, int layers)> begins = {};  // before each layer
   std::function<void(const CompactedLayer&)> finished = {};                           // after each layer
 };
@@ -41,9 +47,10 @@ struct DenseCompaction {
 };
 
 // The recipe for compacting a dense checkpoint: the checkpoint's recipe, tensorized, with [tensorized] taken
-// from another recipe file if one is given. Overrides may only affect [tensorized]. Throws Error if the
-// checkpoint's model has tensor trains, UsageError if its layers have no shapes or impossible ones. notes:
-// gets a sentence for each shape that had to be fitted, if not null.
+// from another recipe file if one is given. If there are no shapes, each matrix becomes a train of two cores,
+// its two factors, and the table too. Overrides may only affect [tensorized]. Throws Error if the
+// checkpoint's model has tensor trains, UsageError for impossible shapes. notes: gets a sentence for each
+// shape that had to be fitted, if not null.
 Recipe dense_compaction_recipe(const CheckpointReader& dense, const std::filesystem::path& shapes_from,
                                const std::vector<std::string>& overrides,
                                std::vector<std::string>* notes = nullptr);

@@ -13,6 +13,7 @@
 #include "recipes/phase_recipe.h"
 #include "storage/durable_file.h"
 #include "storage/folder.h"
+#include "training/distillation/kept_answers.h"
 #include "training/distillation/trained_teacher.h"
 #include "training/inference/trained_model.h"
 #include "training/resume/checkpoint_recipe.h"
@@ -243,7 +244,10 @@ void root_data_paths(Recipe& recipe) {
        {&recipe.data.train, &recipe.data.validation, &recipe.data.tokenizer, &recipe.task.folder})
     root(*path);
   for (DataSource& source : recipe.data.sources) root(source.folder);
-  if (recipe.distillation) root(recipe.distillation->teacher);
+  if (recipe.distillation) {
+    root(recipe.distillation->teacher);
+    root(recipe.distillation->cache);
+  }
   for (auto* files : {&recipe.task.train, &recipe.task.validation})
     for (std::string& file : *files) root(file);
 }
@@ -311,9 +315,16 @@ RunSetup::RunSetup(const Recipe& given, const TrainingOptions& given_options) : 
     auto of_encoder = make_encoder_task(recipe, options.finetune, *tokenizer, encoder->config(),
                                         [this](const std::string& line) { log_line(line); });
     of_encoder->set_form(*encoder);
-    auto of_recipe = find_teacher(recipe, *tokenizer, encoder->config(), *processor);
-    if (of_recipe) teacher = of_recipe->file();
-    of_encoder->set_teacher(std::move(of_recipe));
+    if (recipe.distillation && !recipe.distillation->cache.empty()) {
+      auto answers = find_answers(
+          {recipe, *tokenizer, encoder->config(), *processor, *of_encoder},
+          [this](const std::string& line) { log_line(line); }, options.stop_requested, *host);
+      teacher = answers->teacher();
+      of_encoder->set_answers(std::move(answers));
+    } else if (auto of_recipe = find_teacher(recipe, *tokenizer, encoder->config(), *processor)) {
+      teacher = of_recipe->file();
+      of_encoder->set_teacher(std::move(of_recipe));
+    }
     task = std::move(of_encoder);
   }
   if (recipe.run.patience > 0 && recipe.model.head == HeadKind::replaced_tokens && !recipe.dlrm)

@@ -13,7 +13,7 @@ namespace {
 class EncoderBatches final : public data::BatchStream {
  public:
   EncoderBatches(const EncoderTask& task, std::int64_t length, const data::LoaderOptions& options)
-      : task_(task), loader_(task.samples(length), options) {}
+      : task_(task), loader_(samples_of(task, length), options) {}
 
   MicroBatch next() override {
     const data::Batch& batch = loader_.next();
@@ -25,6 +25,11 @@ class EncoderBatches final : public data::BatchStream {
   std::int64_t micro_batches_per_epoch() const override { return loader_.count_micro_batches_per_epoch(); }
 
  private:
+  static std::unique_ptr<data::SampleSource> samples_of(const EncoderTask& task, std::int64_t length) {
+    auto samples = task.samples(length);
+    return task.answers() == nullptr ? std::move(samples) : with_answers(std::move(samples), *task.answers());
+  }
+
   const EncoderTask& task_;
   data::Loader loader_;
 };
@@ -84,6 +89,7 @@ data::LoaderOptions loader_options(const Recipe& recipe, std::int64_t phase, con
                                         model.config().vocabulary, options.masking.words ? 4 : 1);
   if (section.sequences_per_micro_batch > 0) options.capacity.sequences = section.sequences_per_micro_batch;
   options.capacity.scores = model.config().scores_per_example(options.capacity.sequences);
+  if (task.answers() != nullptr) options.capacity.answers = task.answers()->width();
   make_room_for_targets(model.config().head, options.capacity);
   options.seed = order_seed(recipe.run.seed, phase);
   options.micro_batches_per_step = section.micro_batches_per_step;

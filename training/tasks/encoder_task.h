@@ -3,6 +3,7 @@
 #include "data/batching/loader.h"
 #include "data/tokenizers/tokenizer.h"
 #include "model/model.h"
+#include "training/distillation/kept_answers.h"
 #include "training/distillation/trained_teacher.h"
 #include "training/tasks/model_form.h"
 #include "training/tasks/training_task.h"
@@ -19,6 +20,9 @@ class EncoderTask : public TrainingTask {
   // From now on its micro-batches are also answered by this teacher; null: by none.
   void set_teacher(std::unique_ptr<TrainedTeacher> teacher) { teacher_ = std::move(teacher); }
   Teacher* teacher() const { return teacher_ ? &teacher_->teacher() : nullptr; }
+  // From now on its training samples come with a teacher's answers; null: without.
+  void set_answers(std::unique_ptr<const KeptAnswers> answers) { answers_ = std::move(answers); }
+  const KeptAnswers* answers() const { return answers_.get(); }
 
   // The training data as sequences of up to `length` tokens.
   virtual std::unique_ptr<data::SampleSource> samples(std::int64_t length) const = 0;
@@ -56,6 +60,7 @@ class EncoderTask : public TrainingTask {
   const data::Tokenizer& tokenizer_;
   const EncoderForm* form_ = nullptr;
   std::unique_ptr<TrainedTeacher> teacher_;
+  std::unique_ptr<const KeptAnswers> answers_;
 };
 
 // The micro-batches of a phase for a single process, with the share of masks of its first step. The model

@@ -110,6 +110,66 @@ TEST_F(DistillationRun, ClassesAreLearnedFromATunedTeacher) {
                   AllOf(HasSubstr("was trained with the labels"), HasSubstr("in their order"))));
 }
 
+// Answers from a file teach the same as the teacher itself, and need it no more.
+TEST_F(DistillationRun, KeptVectorsTeachTheSame) {
+  make_teacher({"model.hidden=48", "model.ffn=48"});
+  const auto cached = [&](const std::vector<std::string>& more = {}) {
+    return with(vectors({fmt::format("distillation.cache=\"{}\"", (folder() / "answers.h5").string()),
+                         "phase.1.length=16", "run.log_interval=1"}),
+                more);
+  };
+  const TrainingOutcome asked =
+      finetune(recipe("asked", vectors({"phase.1.length=16", "run.log_interval=1"})));
+  const TrainingOutcome whole = finetune(recipe("whole", cached()));
+  const auto losses = [&](const char* run) {
+    std::ifstream lines(folder() / run / "metrics.jsonl");
+    std::vector<double> all;
+    for (std::string line; std::getline(lines, line);)
+      if (const auto json = nlohmann::json::parse(line); json.contains("loss")) all.push_back(json["loss"]);
+    return all;
+  };
+  const std::vector<double> own = losses("asked"), kept = losses("whole");
+  ASSERT_EQ(own.size(), 10u);
+  ASSERT_EQ(kept.size(), 10u);
+  for (std::size_t i = 0; i < own.size(); ++i) EXPECT_NEAR(kept[i], own[i], 1e-4 * own[i]) << i;
+  const auto time = std::filesystem::last_write_time(folder() / "answers.h5");
+  for (const std::int64_t stop : {2, 7}) finetune(recipe("parts", cached()), stop);
+  expect_equal_checkpoints(whole.checkpoint, finetune(recipe("parts", cached())).checkpoint);
+  EXPECT_EQ(std::filesystem::last_write_time(folder() / "answers.h5"), time);
+  const auto refused = [&](const std::vector<std::string>& settings, const std::string& part) {
+    EXPECT_THAT([&] { finetune(recipe("refused", settings)); }, ThrowsMessage<UsageError>(HasSubstr(part)));
+  };
+  refused(cached({"phase.0.length=12", "phase.1.length=12"}), "has answers to other texts");
+  refused(cached({"phase.1.length=32"}), "phases have 16 and 32");
+  refused(cached({"distillation.hidden=1"}), "not for its tokens");
+  std::filesystem::remove_all(folder() / "teacher");
+  make_teacher({"model.hidden=48", "model.ffn=48", "phase.0.learning_rate=1e-3"});
+  refused(cached(), "has the answers of another teacher");
+  std::filesystem::resize_file(folder() / "answers.h5", 100);
+  EXPECT_THROW(finetune(recipe("refused", cached())), Error);
+  std::filesystem::copy_file(folder() / "whole/checkpoints" / whole.checkpoint.filename(),
+                             folder() / "answers.h5", std::filesystem::copy_options::overwrite_existing);
+  refused(cached(), "is no file of a teacher's answers");
+}
+
+TEST_F(DistillationRun, KeptLogitsTeachTheSame) {
+  finetune(recipe("teacher",
+                  task({"tensorized.enabled=false", "phase.0.steps=60", "phase.0.learning_rate=3e-3"})));
+  const std::vector<std::string> settings = task(
+      {from("teacher"), "distillation.logits=1", "phase.0.steps=4", "phase.1.steps=4", "phase.1.length=16"});
+  const TrainingOutcome asked = finetune(recipe("asked", settings));
+  const TrainingOutcome kept = finetune(
+      recipe("kept",
+             with(settings, {fmt::format("distillation.cache=\"{}\"", (folder() / "answers.h5").string())})));
+  const CheckpointReader a(asked.checkpoint), b(kept.checkpoint);
+  for (const CheckpointTensor& tensor : a.tensors()) {
+    if (!tensor.path.starts_with("/model/")) continue;
+    const std::vector<float> own = a.read_values<float>(tensor.path),
+                             other = b.read_values<float>(tensor.path);
+    for (std::size_t i = 0; i < own.size(); ++i) ASSERT_NEAR(own[i], other[i], 2e-4) << tensor.path;
+  }
+}
+
 TEST_F(DistillationRun, AnotherTeacherIsAnotherRun) {
   make_teacher();
   finetune(recipe("student", vectors()), 3);
@@ -141,15 +201,25 @@ TEST_F(DistillationRun, TheProgramMakesAStudent) {
   make_teacher();
   const auto at = [&](const char* name) { return (folder() / name).string(); };
   const std::string shapes = write_recipe().string();
-  std::vector<std::string> own = {"distill",      at("teacher"),
-                                  "--input",      at("train.tsv"),
-                                  "--text",       "first,second",
-                                  "--shapes",     shapes,
-                                  "--parameters", "14000",
-                                  "--output",     at("student"),
-                                  "--set",        "phase.0.length=16",
-                                  "--set",        "phase.0.epochs=0.2",
-                                  "--set",        "phase.0.tokens_per_micro_batch=256"};
+  std::vector<std::string> own = {"distill",
+                                  at("teacher"),
+                                  "--input",
+                                  at("train.tsv"),
+                                  "--text",
+                                  "first,second",
+                                  "--shapes",
+                                  shapes,
+                                  "--cache",
+                                  "--parameters",
+                                  "14000",
+                                  "--output",
+                                  at("student"),
+                                  "--set",
+                                  "phase.0.length=16",
+                                  "--set",
+                                  "phase.0.epochs=0.2",
+                                  "--set",
+                                  "phase.0.tokens_per_micro_batch=256"};
   const ProgramResult made = run_program([&] {
     std::vector<std::string> first = own;
     first.insert(first.end(), {"--resume", "auto", "--stop-after", "1"});
@@ -157,7 +227,7 @@ TEST_F(DistillationRun, TheProgramMakesAStudent) {
   }());
   ASSERT_EQ(made.code, 0) << made.output;
   EXPECT_THAT(made.output,
-              AllOf(HasSubstr("student"), HasSubstr("by TT-SVD, which loses"),
+              AllOf(HasSubstr("student"), HasSubstr("by TT-SVD with an error"),
                     HasSubstr("as the teacher reads it"), HasSubstr("continue with: comera resume")));
   const std::filesystem::file_time_type time =
       std::filesystem::last_write_time(folder() / "student/student.h5");
@@ -165,6 +235,8 @@ TEST_F(DistillationRun, TheProgramMakesAStudent) {
   const ProgramResult whole = run_program(own);
   ASSERT_EQ(whole.code, 0) << whole.output;
   EXPECT_EQ(std::filesystem::last_write_time(folder() / "student/student.h5"), time);
+  EXPECT_THAT(made.output, HasSubstr("answers          of the teacher: "));
+  EXPECT_TRUE(std::filesystem::exists(folder() / "student/answers.h5"));
   // A model like others, of vectors.
   EXPECT_EQ(run_program({"export", at("student"), "--to", at("exported")}).code, 0);
   EXPECT_TRUE(std::filesystem::exists(folder() / "exported/modules.json"));

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "data/tasks/task.h"
+#include "training/ranks/activations.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace comera::cli {
+
+// Texts like those that a model will read, to measure what its layers meet.
+struct CalibrationOptions {
+  std::string file;               // a table, or a text of one text a line
+  std::vector<std::string> text;  // columns
+
+  bool given() const { return !file.empty(); }
+};
+
+// --activations and --text, which need the option given.
+void add_calibration_options(CLI::App& command, CalibrationOptions& options, CLI::Option& needed);
+
+// Of a dense model's checkpoint, each text by itself. UsageError for what the file lacks.
+Activations calibrate(const std::filesystem::path& checkpoint, const CalibrationOptions& options);
+
+// The same on the texts that a task trains on, as the model reads them.
+Activations calibrate(const std::filesystem::path& checkpoint, const data::Task& task);
+
+}  // namespace comera::cli

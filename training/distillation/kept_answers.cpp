@@ -1,0 +1,142 @@
+#include "training/distillation/kept_answers.h"
+
+#include <algorithm>
+
+#include "kernels/ops/processor.h"
+#include "reports/number_text.h"
+#include "storage/durable_file.h"
+#include "storage/folder.h"
+#include "storage/hdf5.h"
+#include "training/distillation/trained_teacher.h"
+#include "training/inference/inference_engine.h"
+#include "training/inference/trained_model.h"
+#include "training/logging/progress.h"
+#include "training/tasks/encoder_task.h"
+
+namespace comera {
+
+namespace {
+
+constexpr const char* format_name = "comera-answers";
+constexpr std::int64_t tokens_at_once = 4096;
+
+class AnsweredSamples final : public data::SampleSource {
+ public:
+  AnsweredSamples(std::unique_ptr<data::SampleSource> samples, const KeptAnswers& answers)
+      : samples_(std::move(samples)), answers_(answers) {}
+
+  std::int32_t vocabulary() const override { return samples_->vocabulary(); }
+  const data::SpecialIds& special() const override { return samples_->special(); }
+  std::int64_t count() const override { return samples_->count(); }
+  void begin_epoch(std::uint64_t seed, std::int64_t epoch) override { samples_->begin_epoch(seed, epoch); }
+  std::int64_t sequences_per_sample() const override { return samples_->sequences_per_sample(); }
+  std::vector<std::int32_t> lengths() const override { return samples_->lengths(); }
+  std::int64_t length(std::int64_t sample) const override { return samples_->length(sample); }
+  bool masked() const override { return samples_->masked(); }
+  void read(std::int64_t sample, data::Sample& to) override {
+    samples_->read(sample, to);
+    const std::span<const float> answer = answers_.of(sample);
+    to.answers.assign(answer.begin(), answer.end());
+  }
+  void complete(data::Batch& batch) const override { samples_->complete(batch); }
+
+ private:
+  std::unique_ptr<data::SampleSource> samples_;
+  const KeptAnswers& answers_;
+};
+
+bool learns_vectors(const StudentOf& student) { return student.config.distillation.of_encoder(); }
+
+std::string made_for(const StudentOf& student) {
+  return fmt::format("{} of texts of up to {} tokens, {}, tokenizer {}",
+                     learns_vectors(student) ? "vectors" : "logits", student.recipe.phases[0].length,
+                     student.task.fingerprint(), student.tokenizer.hash());
+}
+
+void make_file(const StudentOf& student, const std::filesystem::path& path,
+               const std::function<void(const std::string&)>& log, const std::function<bool()>& stop) {
+  TrainedTeacher trained(student.recipe, student.tokenizer, student.config, student.processor);
+  const Teacher& teacher = trained.teacher();
+  using Output = InferenceEngine::Output;
+  const Output output = !learns_vectors(student)             ? Output::predictions
+                        : teacher.pooling() == Pooling::mean ? Output::mean
+                                                             : Output::first;
+  InferenceEngine engine(teacher.model(), output, student.processor);
+  const std::int64_t length = student.recipe.phases[0].length, width = engine.width();
+  auto samples = student.task.samples(length);
+  const std::int64_t count = samples->count();
+  log(fmt::format("answers          of the teacher: {} x {} numbers, {:.1f} MiB, kept in {} and in memory",
+                  grouped(count), width, static_cast<double>(count * width) * sizeof(float) / 1048576,
+                  path.string()));
+  const Ticker ticker("the teacher's answers");
+  std::vector<float> answers(count * width);
+  const bool complete = engine.run(
+      std::move(samples),
+      data::capacity_for(std::max(tokens_at_once, 2 * length), length, 0, student.config.vocabulary),
+      [&](std::int64_t sample, std::span<const double> values) {
+        std::ranges::transform(values, answers.begin() + sample * width,
+                               [](double value) { return static_cast<float>(value); });
+      },
+      stop);
+  if (!complete)
+    throw UsageError("stopped before the teacher had answered all texts; nothing was written, start again");
+  storage::create_directories_durably(path.parent_path());
+  storage::DurableFile durable(path);
+  storage::hdf5::File file = storage::hdf5::File::create(durable.temporary());
+  file.write<float>("answers", answers, {count, width});
+  file.set_attribute("/", "format", std::string(format_name));
+  file.set_attribute("/", "teacher", trained.file().path);
+  file.set_attribute("/", "teacher_fingerprint", trained.file().content);
+  file.set_attribute("/", "made_for", made_for(student));
+  file.close();
+  durable.commit();
+}
+
+[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) {
+  throw UsageError(
+      fmt::format("{}: {}; remove the file, or name another one in distillation.cache", path.string(), what));
+}
+
+}  // namespace
+
+KeptAnswers::KeptAnswers(const std::filesystem::path& path) {
+  const storage::hdf5::File file = storage::hdf5::File::open(path);
+  if (!file.has_attribute("/", "format") || file.string_attribute("/", "format") != format_name)
+    refuse(path, "is no file of a teacher's answers");
+  const storage::hdf5::DatasetInfo info = file.info("answers");
+  COMERA_CHECK(info.shape.size() == 2, "{}: the answers are no rows of numbers; make the file again",
+               path.string());
+  count_ = info.shape[0];
+  width_ = info.shape[1];
+  answers_ = file.read<float>("answers");
+  teacher_ = {"distillation.teacher", file.string_attribute("/", "teacher"),
+              file.string_attribute("/", "teacher_fingerprint")};
+  made_for_ = file.string_attribute("/", "made_for");
+}
+
+std::unique_ptr<const KeptAnswers> find_answers(const StudentOf& student,
+                                                const std::function<void(const std::string&)>& log,
+                                                const std::function<bool()>& stop, Communicator& processes) {
+  const DistillationSection& section = *student.recipe.distillation;
+  const std::filesystem::path path = storage::from_root(section.cache).lexically_normal();
+  on_first(processes, [&] {
+    if (!storage::exists(path)) make_file(student, path, log, stop);
+    return std::string();
+  });
+  auto answers = std::make_unique<KeptAnswers>(path);
+  const auto teacher = find_trained_model(section.teacher).reader;
+  if (answers->teacher().content != teacher->fingerprint())
+    refuse(path, "has the answers of another teacher");
+  if (answers->made_for() != made_for(student))
+    refuse(path, "has answers to other texts, or of another kind");
+  return answers;
+}
+
+std::unique_ptr<data::SampleSource> with_answers(std::unique_ptr<data::SampleSource> samples,
+                                                 const KeptAnswers& answers) {
+  COMERA_CHECK(samples->count() == answers.count(), "{} answers were kept of {} texts", answers.count(),
+               samples->count());
+  return std::make_unique<AnsweredSamples>(std::move(samples), answers);
+}
+
+}  // namespace comera

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/shards/samples.h"
+#include "data/tokenizers/tokenizer.h"
+#include "distributed/communicator.h"
+#include "model/config.h"
+#include "recipes/recipe.h"
+#include "training/run/process_agreement.h"
+
+namespace comera {
+
+class EncoderTask;
+struct Processor;
+
+// A teacher's answers to the texts of a task, which a file keeps: the vector of each sequence, or the logits
+// of each example, computed once instead of in every pass. In memory, 4 bytes a number.
+class KeptAnswers {
+ public:
+  // Reads a file that find_answers() has made. Error if it is damaged.
+  explicit KeptAnswers(const std::filesystem::path& path);
+
+  std::int64_t count() const { return count_; }
+  std::int64_t width() const { return width_; }
+  std::span<const float> of(std::int64_t sample) const {
+    return std::span(answers_).subspan(sample * width_, width_);
+  }
+  // As TrainedTeacher::file().
+  const GivenFile& teacher() const { return teacher_; }
+  // What the answers depend on besides the teacher, as text.
+  const std::string& made_for() const { return made_for_; }
+
+ private:
+  std::int64_t count_ = 0, width_ = 0;
+  std::vector<float> answers_;
+  GivenFile teacher_;
+  std::string made_for_;
+};
+
+// A student's run. The recipe is resolved.
+struct StudentOf {
+  const Recipe& recipe;
+  const data::Tokenizer& tokenizer;
+  const EncoderConfig& config;
+  const Processor& processor;
+  const EncoderTask& task;
+};
+
+// The answers in the file of distillation.cache. Where it is missing, process 0 loads the teacher, says the
+// size of the file, and makes it. UsageError if the file is of another teacher or other texts. `stop`: as
+// TrainingOptions::stop_requested; if it requests a stop, there is no file, and UsageError says so.
+std::unique_ptr<const KeptAnswers> find_answers(const StudentOf& student,
+                                                const std::function<void(const std::string&)>& log,
+                                                const std::function<bool()>& stop, Communicator& processes);
+
+// The same samples with the answer of each. answers must outlive them.
+std::unique_ptr<data::SampleSource> with_answers(std::unique_ptr<data::SampleSource> samples,
+                                                 const KeptAnswers& answers);
+
+}  // namespace comera
