@@ -34,7 +34,7 @@ void PackedBatch::lay_out(std::int32_t* base, Device device) {
                                   {&right_order, unique},
                                   {&slots, capacity.slots},
                                   {&counts, std::int64_t{6}},
-                                  {&capacities, std::int64_t{8}}}) {
+                                  {&capacities, std::int64_t{9}}}) {
     *tensor = Tensor(base, {elements}, DType::int32, device);
     base += aligned(elements);
   }
@@ -42,8 +42,11 @@ void PackedBatch::lay_out(std::int32_t* base, Device device) {
   static_assert(sizeof(float) == sizeof(std::int32_t));
   scores = Tensor(base, {sequences * capacity.scores}, DType::float32, device);
   base += aligned(sequences * capacity.scores);
-  answers = Tensor(base, {sequences, capacity.answers}, DType::float32, device);
-  base += aligned(sequences * capacity.answers);
+  for (auto [tensor, width] : {std::pair{&taught_vectors, capacity.taught_vectors},
+                               std::pair{&taught_logits, capacity.taught_logits}}) {
+    *tensor = Tensor(base, {sequences, width}, DType::float32, device);
+    base += aligned(sequences * width);
+  }
   token_rows = Tensor(base, {std::max({tokens, sequences, masked})}, DType::int32, device);
 }
 
@@ -77,11 +80,11 @@ LookupIds PackedBatch::tokens() const {
 void PackedBatch::check(std::span<const std::byte> block) const {
   MicroBatchCapacity of;
   if (block.size() == block_bytes()) {
-    std::array<std::int32_t, 8> filled{};
+    std::array<std::int32_t, 9> filled{};
     const auto* base = static_cast<const std::byte*>(this->block());
     std::memcpy(filled.data(), block.data() + (static_cast<const std::byte*>(capacities.raw()) - base),
                 sizeof filled);
-    of = {filled[0], filled[1], filled[2], filled[3], filled[4], filled[5], filled[6], filled[7]};
+    of = {filled[0], filled[1], filled[2], filled[3], filled[4], filled[5], filled[6], filled[7], filled[8]};
   }
   COMERA_CHECK(
       of == capacity,

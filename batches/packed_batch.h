@@ -17,7 +17,8 @@ struct MicroBatchCapacity {
   std::int64_t unique_ids = 0;  // U
   std::int64_t scores = 1;      // L: of an example
   std::int64_t slots = 0;       // T for a head that compares the tokens of a sequence, else 0
-  std::int64_t answers = 0;     // A: numbers of a teacher's answer to an example, where they are kept
+  // Numbers of a teacher's answer to an example, where they are kept.
+  std::int64_t taught_vectors = 0, taught_logits = 0;
   friend bool operator==(const MicroBatchCapacity&, const MicroBatchCapacity&) = default;
 };
 
@@ -48,10 +49,11 @@ class PackedBatch {
   Tensor unique_offsets;  // (U + 1) into unique_order
   Tensor right_order;     // (U) indices into unique_ids, sorted by (id % right rows of the TTM, id)
   Tensor slots;           // (T or 0) p S + s of token p of sequence s: its row in a table (longest, S)
-  Tensor answers;         // (S, A) float32: the teacher's, for each example
+  Tensor taught_vectors;  // (S, taught_vectors) float32: a teacher's, of each example,
+  Tensor taught_logits;   // (S, taught_logits) float32: and its logits
   Tensor counts;          // (6)
   Tensor unique_total;    // (1) of counts: the number of unique_ids
-  Tensor capacities;      // (8) T, S, longest, P, U, L, slots, A: the capacity that the block was filled for
+  Tensor capacities;      // (9) the capacity that the block was filled for, in the order of its members
   Tensor token_rows;      // (max of T, S and P) 0, 1, 2, ...
 
   // The same tensors, in the memory of this batch, which must outlive them.

@@ -111,14 +111,17 @@ struct DistillationConfig {
   double vectors = 0;       // 1 - cosine of the vectors of sequences
   double similarities = 0;  // squared distance of the cosines between them
   double hidden = 0;        // squared distance of the hidden states of tokens
-  double logits = 0;        // divergence of the head's distributions; squared distance of its scores
-  double temperature = 1;   // of the distributions
-  bool targets = true;      // whether the head's own targets are learned, too
+  double relations = 0;    // divergence of relations between tokens in the last block's queries, keys, values
+  double logits = 0;       // divergence of the head's distributions; squared distance of its scores
+  double temperature = 1;  // of the distributions
+  bool targets = true;     // whether the head's own targets are learned, too
+  std::int64_t relation_heads = 0;  // that queries, keys and values are divided into; 0: the student's heads
   // Columns of a learned projection of the student's vectors and hidden states to those of the teacher's; 0:
   // none, they are equally wide.
   std::int64_t width = 0;
 
-  bool of_encoder() const { return vectors > 0 || similarities > 0 || hidden > 0; }
+  bool of_vectors() const { return vectors > 0 || similarities > 0; }
+  bool of_encoder() const { return of_vectors() || hidden > 0 || relations > 0; }
   bool any() const { return of_encoder() || logits > 0; }
   friend bool operator==(const DistillationConfig&, const DistillationConfig&) = default;
 };

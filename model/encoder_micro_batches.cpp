@@ -25,7 +25,7 @@ class EncoderMicroBatch final : public MicroBatch {
     Arena& arena = step.context.arena;
     const std::size_t mark = arena.mark();
     const TeacherAnswers answers =
-        batch_.capacity.answers > 0 ? kept(step.context) : teacher_->answer(step.context, batch_);
+        keeps_answers() ? kept(step.context) : teacher_->answer(step.context, batch_);
     model_.run_micro_batch(EncoderStep(step, batch_, nullptr, &answers), gradient);
     arena.release(mark);
   }
@@ -36,17 +36,23 @@ class EncoderMicroBatch final : public MicroBatch {
   bool asks(const Step& step) const {
     const EncoderConfig& config = model_.config();
     const bool without_targets = config.head == HeadKind::contrastive && !config.distillation.targets;
-    return (teacher_ != nullptr || batch_.capacity.answers > 0) && (step.training || without_targets);
+    return (teacher_ != nullptr || keeps_answers()) && (step.training || without_targets);
+  }
+  bool keeps_answers() const {
+    return batch_.capacity.taught_vectors > 0 || batch_.capacity.taught_logits > 0;
   }
   // The answers that came with the batch, in the arena.
   TeacherAnswers kept(const Context& context) const {
-    const DistillationConfig& learned = model_.config().distillation;
     const ParameterStore& store = model_.parameters();
+    const auto in_type = [&](const Tensor& numbers, DType type) {
+      if (numbers.elements() == 0) return Tensor();
+      const Tensor converted = context.arena.saved(numbers.shape(), type);
+      comera::run(context, Cast{.x = numbers, .y = converted});
+      return converted;
+    };
     TeacherAnswers answers;
-    Tensor& of_kind = learned.of_encoder() ? answers.vectors : answers.logits;
-    of_kind =
-        context.arena.saved(batch_.answers.shape(), learned.of_encoder() ? store.compute() : store.dtype());
-    comera::run(context, Cast{.x = batch_.answers, .y = of_kind});
+    answers.vectors = in_type(batch_.taught_vectors, store.compute());
+    answers.logits = in_type(batch_.taught_logits, store.dtype());
     return answers;
   }
 
@@ -93,7 +99,8 @@ EncoderMicroBatches EncoderMicroBatches::with_tokens(std::int64_t tokens) const 
       .masked = std::min(capacity_.masked, static_cast<std::int64_t>(masked + 5 * std::sqrt(masked) + 1)),
       .unique_ids = std::min(capacity_.unique_ids, tokens),
       .scores = model_.config().scores_per_example(part(capacity_.sequences)),
-      .answers = capacity_.answers};
+      .taught_vectors = capacity_.taught_vectors,
+      .taught_logits = capacity_.taught_logits};
   make_room_for_targets(model_.config().head, fewer);
   return {model_, fewer, teacher_};
 }

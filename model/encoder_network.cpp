@@ -97,7 +97,7 @@ void EncoderNetwork::run_micro_batch(const EncoderStep& given, bool gradient, co
   if (read) hidden = gathered(step, compared ? *read : themselves(step, *read), hidden);
   if (!gradient) {
     if (head_learns(step.teacher != nullptr)) head_->forward(step, hidden);
-    if (compared) teacher_losses_->run(step, all, false, {});
+    if (compared) teacher_losses_->run(step, all, relations(), false, {}, {});
   } else {
     const Tensor dhidden = read ? arena.saved(hidden.shape(), hidden.dtype()) : g;
     backward(step, {.x = x, .statistics = statistics, .hidden = hidden, .dhidden = dhidden, .all = all}, g,
@@ -142,7 +142,13 @@ void EncoderNetwork::backward(const EncoderStep& step, const Last& last, const T
   }
   if (compared) {
     if (read) scatter(context, *read, last.dhidden, g);
-    teacher_losses_->run(step, last.all, true, g);
+    // Added to those of the attention, once the backward pass is there.
+    TeacherLosses::Relations drelations;
+    const TeacherLosses::Relations own = relations();
+    if (teacher_losses_->of_relations() && own[0])
+      for (Tensor& gradient : drelations) gradient = scope.tensor(own[0].shape(), own[0].dtype());
+    teacher_losses_->run(step, last.all, own, true, g, drelations);
+    saved_.back().attention.more_gradients = drelations;
   }
   if (!together) gradients.flush();
   gradients.take_memory(scope, merging.gradients_at_once(most));
@@ -168,6 +174,11 @@ void EncoderNetwork::backward(const EncoderStep& step, const Last& last, const T
   gradients.flush();
 }
 
+TeacherLosses::Relations EncoderNetwork::relations() const {
+  const Linear::Saved& projections = saved_.back().attention.projections;
+  return {projections.u[0], projections.u[1], projections.u[2]};
+}
+
 bool EncoderNetwork::head_learns(bool taught) const {
   const DistillationConfig& distillation = config_.distillation;
   if (!distillation.any() || distillation.targets) return true;
@@ -191,7 +202,8 @@ MergedEncoder EncoderNetwork::prepare(const EncoderStep& step, const std::option
   return merged;
 }
 
-Tensor EncoderNetwork::encode(const EncoderStep& step, const std::optional<RowSubset>& read) const {
+Tensor EncoderNetwork::encode(const EncoderStep& step, const std::optional<RowSubset>& read,
+                              const std::array<Tensor, 3>* qkv) const {
   Arena& arena = step.context.arena;
   const std::int64_t tokens = step.batch.capacity.tokens;
   const Tensor x = arena.saved({tokens, config_.hidden}, store_.compute());
@@ -209,7 +221,12 @@ Tensor EncoderNetwork::encode(const EncoderStep& step, const std::optional<RowSu
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     mark = arena.mark();
     const auto forward = [&](const RowSubset* rows) {
-      return blocks_[i]->forward(step, step.merged->blocks[i], x, rows).y;
+      const EncoderBlock::Saved saved = blocks_[i]->forward(step, step.merged->blocks[i], x, rows);
+      if (qkv != nullptr && i + 1 == blocks_.size()) {
+        COMERA_CHECK(saved.attention.projections.x, "attention between the factors forms no queries");
+        for (int k = 0; k < 3; ++k) gather(step.context, all, saved.attention.projections.u[k], (*qkv)[k]);
+      }
+      return saved.y;
     };
     if (!read || i + 1 < blocks_.size())
       keep(mark, all, forward(nullptr), x);

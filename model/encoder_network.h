@@ -37,7 +37,10 @@ class EncoderNetwork {
   // Tensors derived from the parameters alone, for the methods below, which need them as step.merged.
   MergedEncoder prepare(const EncoderStep& step, const std::optional<RowSubset>& read) const;
   // As in Model.
-  Tensor encode(const EncoderStep& step, const std::optional<RowSubset>& read) const;
+  // qkv: gets queries, keys and values of the last block, each (T, hidden), if not null; with all rows. Error
+  // if its attention does not form them.
+  Tensor encode(const EncoderStep& step, const std::optional<RowSubset>& read,
+                const std::array<Tensor, 3>* qkv = nullptr) const;
   void predict(const EncoderStep& step, const Tensor& y) const;
   void logits(const EncoderStep& step, const Tensor& y) const;
   void embed(const EncoderStep& step, Pooling pooling, const Tensor& vectors) const;
@@ -72,6 +75,8 @@ class EncoderNetwork {
     Tensor hidden, dhidden;
     Tensor all;  // (T, hidden): the encoder's output, where it is compared with a teacher's; otherwise empty
   };
+  // Queries, keys and values of the last block; empty without its attention.
+  TeacherLosses::Relations relations() const;
   // The head's loss, then backward through the head and all blocks. g (T, hidden): gradient of the blocks'
   // input; dhidden: overwritten.
   void backward(const EncoderStep& step, const Last& last, const Tensor& g,

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+
 #include "batches/packed_batch.h"
 #include "kernels/ops/elementwise/cross_entropy.h"
 #include "model/step.h"
@@ -10,9 +12,10 @@ struct MergedEncoder;
 
 // A teacher's answers to a micro-batch, in the arena; empty where nothing is learned from them.
 struct TeacherAnswers {
-  Tensor hidden;   // (T, width) of tokens, in the type of activations
-  Tensor vectors;  // (S, width) of sequences, in the type of activations
-  Tensor logits;   // (masked positions or examples, outputs), in the type of parameters
+  Tensor hidden;                    // (T, width) of tokens, in the type of activations
+  Tensor vectors;                   // (S, width) of sequences, in the type of activations
+  std::array<Tensor, 3> relations;  // (T, width): queries, keys and values of the last block, the same
+  Tensor logits;                    // (masked positions or examples, outputs), in the type of parameters
 };
 
 // A step for the modules of an encoder, which read packed sequences.

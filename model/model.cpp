@@ -103,9 +103,10 @@ EncoderStep Model::prepared(const EncoderStep& step, const std::optional<RowSubs
   return {step, step.batch, &own};
 }
 
-Tensor Model::encode(const EncoderStep& step, const std::optional<RowSubset>& read) const {
+Tensor Model::encode(const EncoderStep& step, const std::optional<RowSubset>& read,
+                     const std::array<Tensor, 3>* qkv) const {
   MergedEncoder own;
-  return network_.encode(prepared(step, read, own), read);
+  return network_.encode(prepared(step, read, own), read, qkv);
 }
 
 void Model::predict(const EncoderStep& step, const Tensor& y) const {

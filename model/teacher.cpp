@@ -19,7 +19,7 @@ EncoderStep Teacher::step_of(const Context& context, const PackedBatch& batch,
 }
 
 std::optional<RowSubset> Teacher::rows_for_vectors(const PackedBatch& batch) const {
-  return learned_.hidden > 0 ? std::nullopt : pooled_rows(batch, pooling_);
+  return learned_.hidden > 0 || learned_.relations > 0 ? std::nullopt : pooled_rows(batch, pooling_);
 }
 
 void Teacher::prepare(const MicroBatchCapacity& capacity) {
@@ -49,8 +49,12 @@ TeacherAnswers Teacher::answer(const Context& context, const PackedBatch& batch)
   if (learned_.of_encoder()) {
     const EncoderStep step = step_of(context, batch, prepared ? &for_encoder_ : nullptr);
     answers.vectors = arena.saved({sequences, config.hidden}, activations);
-    if (learned_.hidden > 0) {
-      answers.hidden = model_.encode(step);
+    if (learned_.hidden > 0 || learned_.relations > 0) {
+      const bool related = learned_.relations > 0;
+      if (related)
+        for (Tensor& rows : answers.relations)
+          rows = arena.saved({batch.capacity.tokens, config.hidden}, activations);
+      answers.hidden = model_.encode(step, {}, related ? &answers.relations : nullptr);
       model_.pool(step, answers.hidden, pooling_, answers.vectors);
     } else {
       model_.embed(step, pooling_, answers.vectors);

@@ -45,7 +45,11 @@ Batch::Batch(const MicroBatchCapacity& capacity) : capacity_(capacity) {
   counts_ = integers(arrays.counts);
   capacities_ = integers(arrays.capacities);
   scores = std::span(arrays.scores.data<float>(), static_cast<std::size_t>(arrays.scores.elements()));
-  answers = std::span(arrays.answers.data<float>(), static_cast<std::size_t>(arrays.answers.elements()));
+  const auto numbers = [](const Tensor& tensor) {
+    return std::span(tensor.data<float>(), static_cast<std::size_t>(tensor.elements()));
+  };
+  taught_vectors = numbers(arrays.taught_vectors);
+  taught_logits = numbers(arrays.taught_logits);
   samples.resize(static_cast<std::size_t>(capacity.sequences));
 }
 
@@ -114,10 +118,15 @@ void Batch::add_sequence(const Sample& sample, const Targets& targets, std::int6
   const std::int64_t several = std::min<std::int64_t>(std::ssize(sample.scores), capacity_.scores);
   scores[examples * capacity_.scores] = sample.score;
   std::copy_n(sample.scores.begin(), several, scores.begin() + examples * capacity_.scores);
-  COMERA_CHECK(sample.answers.empty() || std::ssize(sample.answers) == capacity_.answers,
-               "an answer of {} numbers does not fit into a batch with room for {}", sample.answers.size(),
-               capacity_.answers);
-  std::ranges::copy(sample.answers, answers.begin() + examples * capacity_.answers);
+  // Inference does not read a teacher's answers, and training none without room for them.
+  const std::int64_t of_vector = capacity_.taught_vectors, of_logits = capacity_.taught_logits;
+  if (!sample.taught.empty()) {
+    COMERA_CHECK(std::ssize(sample.taught) == of_vector + of_logits,
+                 "a teacher's answer of {} numbers does not fit into a batch with room for {} and {}",
+                 sample.taught.size(), of_vector, of_logits);
+    std::copy_n(sample.taught.begin(), of_vector, taught_vectors.begin() + examples * of_vector);
+    std::copy_n(sample.taught.begin() + of_vector, of_logits, taught_logits.begin() + examples * of_logits);
+  }
   samples[examples++] = number;
 }
 
@@ -143,9 +152,10 @@ void finish_batch(Batch& batch, std::int64_t right_modulus) {
                                static_cast<std::int32_t>(batch.examples * batch.capacity_.scores)},
                     batch.counts_.begin());
   const MicroBatchCapacity& of = batch.capacity_;
-  std::ranges::transform(
-      std::array{of.tokens, of.sequences, of.longest, of.masked, of.unique_ids, of.scores, of.slots, of.answers},
-      batch.capacities_.begin(), [](std::int64_t n) { return static_cast<std::int32_t>(n); });
+  std::ranges::transform(std::array{of.tokens, of.sequences, of.longest, of.masked, of.unique_ids, of.scores,
+                                    of.slots, of.taught_vectors, of.taught_logits},
+                         batch.capacities_.begin(),
+                         [](std::int64_t n) { return static_cast<std::int32_t>(n); });
 }
 
 }  // namespace comera::data

@@ -22,22 +22,22 @@ MicroBatchCapacity capacity_for(std::int64_t tokens, std::int64_t sequence_lengt
 // A batch being filled on the host: the arrays of a PackedBatch of that capacity, in one block. Entries
 // beyond the counts are 0, offsets beyond the counts repeat the last one.
 struct Batch {
-  std::span<std::int32_t> token_ids;         // T, after masking
-  std::span<std::int32_t> position_ids;      // T, within the sequence
-  std::span<std::int32_t> type_ids;          // T, from 0 to below the model's types
-  std::span<std::int32_t> sequence_offsets;  // S + 1
-  std::span<std::int32_t> masked_positions;  // P: token row of each target, ascending
-  std::span<std::int32_t> masked_targets;    // P: the original ids
-  std::span<std::int32_t> labels;            // S: per example
-  std::span<float> scores;                   // S L: L per example
-  std::span<float> answers;                  // S A: A per example
-  std::span<std::int32_t> unique_ids;        // U: ids that occur in token_ids, ascending
-  std::span<std::int32_t> unique_index;      // T: index into unique_ids of each token
-  std::span<std::int32_t> unique_order;      // T: token rows, sorted stably by id
-  std::span<std::int32_t> unique_offsets;    // U + 1, into unique_order
-  std::span<std::int32_t> right_order;       // U: indices into unique_ids sorted by (id % right_modulus, id)
-  std::span<std::int32_t> slots;             // T or 0: position S + sequence of each token
-  std::vector<std::int64_t> samples;  // S: index of each example's sample in its source; not in the block
+  std::span<std::int32_t> token_ids;               // T, after masking
+  std::span<std::int32_t> position_ids;            // T, within the sequence
+  std::span<std::int32_t> type_ids;                // T, from 0 to below the model's types
+  std::span<std::int32_t> sequence_offsets;        // S + 1
+  std::span<std::int32_t> masked_positions;        // P: token row of each target, ascending
+  std::span<std::int32_t> masked_targets;          // P: the original ids
+  std::span<std::int32_t> labels;                  // S: per example
+  std::span<float> scores;                         // S L: L per example
+  std::span<float> taught_vectors, taught_logits;  // S times the numbers of an example
+  std::span<std::int32_t> unique_ids;              // U: ids that occur in token_ids, ascending
+  std::span<std::int32_t> unique_index;            // T: index into unique_ids of each token
+  std::span<std::int32_t> unique_order;            // T: token rows, sorted stably by id
+  std::span<std::int32_t> unique_offsets;          // U + 1, into unique_order
+  std::span<std::int32_t> right_order;  // U: indices into unique_ids sorted by (id % right_modulus, id)
+  std::span<std::int32_t> slots;        // T or 0: position S + sequence of each token
+  std::vector<std::int64_t> samples;    // S: index of each example's sample in its source; not in the block
   // Examples are sequences, or pairs or triples of consecutive sequences.
   std::int32_t tokens = 0, sequences = 0, masked = 0, unique = 0, examples = 0;
 

@@ -49,6 +49,7 @@
   X(TTMMaskedCrossEntropy)           \
   X(SquaredError)                    \
   X(SquaredDistance)                 \
+  X(RelationDivergence)              \
   X(BinaryCrossEntropy)              \
   X(DivideBags)                      \
   X(DotInteractionForward)           \

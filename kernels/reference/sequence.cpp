@@ -105,6 +105,36 @@ void squared_distance(const SquaredDistance& op, const KernelContext&) {
 }
 
 template <class T>
+void relation_divergence(const RelationDivergence& op, const KernelContext&) {
+  const std::int64_t rows = op.x.dim(0), width = op.x.dim(1), taught = op.y.dim(1);
+  const auto count = std::min<std::int64_t>(*op.count.data<std::int32_t>(), rows);
+  const double weight =
+      count > 0 ? op.factor * *op.targets.data<std::int32_t>() / static_cast<double>(count) : 0;
+  double loss = 0;
+  for (std::int64_t t = 0; t < count; ++t) {
+    for (std::int64_t j = 0; j < taught; ++j)
+      loss += op.taught_scale * static_cast<double>(op.y.data<T>()[t * taught + j]) *
+              static_cast<double>(op.taught_attended.data<T>()[t * taught + j]);
+    for (std::int64_t j = 0; j < width; ++j)
+      loss -= op.scale * static_cast<double>(op.x.data<T>()[t * width + j]) *
+              static_cast<double>(op.attended.data<T>()[t * width + j]);
+    for (std::int64_t h = 0; h < op.log_sums.dim(0); ++h)
+      loss -= static_cast<double>(op.taught_log_sums.data<T>()[h * rows + t]) -
+              static_cast<double>(op.log_sums.data<T>()[h * rows + t]);
+  }
+  auto& results = *static_cast<StepResults*>(op.results.raw());
+  results.loss_sum += weight * loss;
+  if (op.counts) results.target_count += *op.targets.data<std::int32_t>();
+  if (!op.gradient) return;
+  T* dx = op.own_attended.data<T>();
+  for (std::int64_t i = 0; i < rows * width; ++i)
+    dx[i] = i < count * width ? static_cast<T>(weight * op.scale) *
+                                    (dx[i] - op.attended.data<T>()[i] + op.own_turned.data<T>()[i] -
+                                     op.taught_turned.data<T>()[i])
+                              : T{0};
+}
+
+template <class T>
 void register_for(Backend& backend) {
   backend.set<SequenceMean>(dtype_of<T>, sequence_mean<T>);
   backend.set<SequenceMeanBackward>(dtype_of<T>, sequence_mean_backward<T>);
@@ -112,6 +142,7 @@ void register_for(Backend& backend) {
   backend.set<PairFeaturesBackward>(dtype_of<T>, pair_features_backward<T>);
   backend.set<SquaredError>(dtype_of<T>, squared_error<T>);
   backend.set<SquaredDistance>(dtype_of<T>, squared_distance<T>);
+  backend.set<RelationDivergence>(dtype_of<T>, relation_divergence<T>);
 }
 
 }  // namespace

@@ -33,6 +33,8 @@ Attention::Attention(ParameterStore& store, const EncoderConfig& config, const P
     never_ = "the output projection is removed";
   else if (projected->any_diagonal() || output_train->any_diagonal())
     never_ = "diagonals add to queries, keys and values, which must be formed for that";
+  else if (config.distillation.relations > 0 && layer + 1 == config.layers)
+    never_ = "queries, keys and values are compared with a teacher's, and must be formed for that";
   else if (config.positions == Positions::rotary)
     never_ = "rotary positions turn queries and keys, which must be formed for that";
   else
@@ -160,6 +162,10 @@ void Attention::backward(const EncoderStep& step, const Saved& saved, const Tens
                         .dv = dv,
                         .slopes = positions_.slopes(),
                         .queries = rows ? rows->of_each_sequence : 0});
+  for (const auto& [more, gradient] :
+       {std::pair{saved.more_gradients[0], dq}, std::pair{saved.more_gradients[1], dk},
+        std::pair{saved.more_gradients[2], dv}})
+    if (more) run(step.context, Add{.x = more, .y = gradient});
   turn(step, dq, dk, true);
   projections_->backward(step.context, saved.projections, {dq, dk, dv}, dx, accumulate_dx, &gradients);
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 
@@ -30,6 +31,9 @@ class Attention {
     Linear::Saved output;
     std::optional<TTAttention::Saved> between_factors;  // replaces the members above
     Tensor y;                                           // (R, hidden)
+    // (T, hidden): what backward adds to the gradients of Q, K and V, as attention reads them; empty:
+    // nothing.
+    std::array<Tensor, 3> more_gradients;
   };
   // Tensors derived from the cores before the pass.
   struct Merged {

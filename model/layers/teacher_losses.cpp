@@ -1,5 +1,8 @@
 #include "model/layers/teacher_losses.h"
 
+#include <cmath>
+
+#include "kernels/ops/attention/attention.h"
 #include "kernels/ops/elementwise/layout.h"
 #include "kernels/ops/elementwise/sequence.h"
 #include "kernels/ops/products/matrix_product.h"
@@ -33,7 +36,11 @@ Tensor in_master_type(const EncoderStep& step, const Tensor& x) {
 }  // namespace
 
 TeacherLosses::TeacherLosses(ParameterStore& store, const EncoderConfig& config)
-    : distillation_(config.distillation), head_(config.head), pooling_(config.pooling) {
+    : distillation_(config.distillation),
+      head_(config.head),
+      relation_heads_(config.distillation.relation_heads > 0 ? config.distillation.relation_heads
+                                                             : config.heads),
+      pooling_(config.pooling) {
   if (distillation_.width > 0)
     projection_ = make_linear(store,
                               {.name = "distillation.projection",
@@ -70,12 +77,98 @@ Tensor TeacherLosses::targets(const PackedBatch& batch) const {
   return head_ == HeadKind::multi_label ? batch.score_count() : batch.example_count();
 }
 
-void TeacherLosses::run(const EncoderStep& step, const Tensor& hidden, bool gradient,
-                        const Tensor& dhidden) const {
+void TeacherLosses::run(const EncoderStep& step, const Tensor& hidden, const Relations& relations,
+                        bool gradient, const Tensor& dhidden, const Relations& drelations) const {
   const ProductPlace place(step.context.products, "distillation", "distances decide about the loss");
   Pass pass{step, targets(step.batch), gradient, !distillation_.targets && distillation_.logits == 0};
   if (distillation_.hidden > 0) add_hidden(pass, hidden, dhidden);
-  if (distillation_.vectors > 0 || distillation_.similarities > 0) add_vectors(pass, hidden, dhidden);
+  if (distillation_.of_vectors()) add_vectors(pass, hidden, dhidden);
+  if (of_relations()) add_relations(pass, relations, drelations);
+}
+
+void TeacherLosses::add_relations(Pass& pass, const Relations& relations, const Relations& drelations) const {
+  const EncoderStep& step = pass.step;
+  const Context& context = step.context;
+  if (!relations[0]) {  // only counts
+    if (!pass.counts) return;
+    ArenaScope scope(context.arena);
+    const Tensor nothing = scope.tensor({1, 1}, step.store.dtype());
+    comera::run(context, Fill{.x = nothing, .value = 0});
+    return pass.add(nothing, nothing, step.batch.token_count(), 0);
+  }
+  const std::int64_t heads = relation_heads_;
+  const auto scale_of = [heads](const Tensor& rows) {
+    return 1 / std::sqrt(static_cast<double>(rows.dim(1)) / static_cast<double>(heads));
+  };
+  for (std::size_t i = 0; i < relations.size(); ++i) {
+    const std::size_t mark = context.arena.mark();
+    const Tensor x = in_master_type(step, relations[i]), y = in_master_type(step, step.teacher->relations[i]);
+    const auto like = [&](const Tensor& rows) { return context.arena.saved(rows.shape(), rows.dtype()); };
+    // softmax(scale of · ofᵀ) values, and its log-sums.
+    const auto attend = [&](const Tensor& of, const Tensor& values, const Tensor& log_sums) {
+      const Tensor out = like(values);
+      comera::run(context, AttentionForward{.q = of,
+                                            .k = of,
+                                            .v = values,
+                                            .sequence_offsets = step.batch.sequence_offsets,
+                                            .heads = heads,
+                                            .longest = step.batch.capacity.longest,
+                                            .scale = scale_of(of),
+                                            .dropout = {},
+                                            .step_inputs = step.inputs,
+                                            .out = out,
+                                            .log_sum_exp = log_sums});
+      return out;
+    };
+    // The transpose of that matrix times x: the gradient of its values for an output's gradient of x.
+    const auto turned = [&](const Tensor& of, const Tensor& out, const Tensor& log_sums) {
+      const Tensor dv = like(x);
+      ArenaScope scope(context.arena);
+      comera::run(context, AttentionBackward{.q = of,
+                                             .k = of,
+                                             .v = x,
+                                             .out = out,
+                                             .log_sum_exp = log_sums,
+                                             .sequence_offsets = step.batch.sequence_offsets,
+                                             .heads = heads,
+                                             .longest = step.batch.capacity.longest,
+                                             .scale = scale_of(of),
+                                             .dropout = {},
+                                             .step_inputs = step.inputs,
+                                             .dout = x,
+                                             .dq = scope.tensor(of.shape(), of.dtype()),
+                                             .dk = scope.tensor(of.shape(), of.dtype()),
+                                             .dv = dv});
+      return dv;
+    };
+    const Tensor log_sums = context.arena.saved({heads, x.dim(0)}, x.dtype()),
+                 taught_log_sums = context.arena.saved({heads, x.dim(0)}, x.dtype());
+    RelationDivergence operation{.x = x,
+                                 .y = y,
+                                 .attended = attend(y, x, taught_log_sums),
+                                 .taught_attended = attend(y, y, taught_log_sums),
+                                 .log_sums = log_sums,
+                                 .taught_log_sums = taught_log_sums,
+                                 .own_attended = attend(x, x, log_sums),
+                                 .own_turned = {},
+                                 .taught_turned = {},
+                                 .scale = scale_of(x),
+                                 .taught_scale = scale_of(y),
+                                 .count = step.batch.token_count(),
+                                 .targets = pass.targets,
+                                 .counts = pass.counts,
+                                 .factor = distillation_.relations / static_cast<double>(heads),
+                                 .gradient = pass.gradient,
+                                 .results = step.results};
+    pass.counts = false;
+    if (pass.gradient) {
+      operation.own_turned = turned(x, operation.own_attended, log_sums);
+      operation.taught_turned = turned(y, operation.attended, taught_log_sums);
+    }
+    comera::run(context, operation);
+    if (pass.gradient) comera::run(context, Cast{.x = operation.own_attended, .y = drelations[i]});
+    context.arena.release(mark);
+  }
 }
 
 void TeacherLosses::add_hidden(Pass& pass, const Tensor& hidden, const Tensor& dhidden) const {

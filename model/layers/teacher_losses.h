@@ -13,21 +13,30 @@ namespace comera {
 // g, and a projection P, which is the identity where both are equally wide, the loss of a micro-batch is
 // `targets` times
 //   vectors mean_s (1 - cos(P u_s, v_s)) + similarities mean_{s, s'} (cos(u_s, u_s') - cos(v_s, v_s'))²
-//     + hidden mean_t |P h_t - g_t|² / width
-// where the means are over its sequences, pairs of them, and tokens. So the loss over the targets is the mean
-// of the micro-batches by their targets.
+//     + hidden mean_t |P h_t - g_t|² / width + relations Σ mean_{t, head} KL
+// where the means are over its sequences, pairs of them, and tokens. The sum is over the queries, keys and
+// values of the last block (Wang et al., 2021, arXiv 2012.15828): X of the student and Y of the teacher are
+// divided into as many heads, whatever their widths, and KL is of a row of softmax(Y Yᵀ / √d') from that of
+// softmax(X Xᵀ / √d), within a sequence, for heads of d and d' columns. So the loss over the targets is the
+// mean of the micro-batches by their targets.
 class TeacherLosses {
  public:
   TeacherLosses(ParameterStore& store, const EncoderConfig& config);
 
-  // hidden (T, hidden): the encoder's output. Adds the loss to step.results, and the targets if no head
-  // counts them. With gradient it adds to dhidden, shaped as hidden, and to the projection's gradients.
-  void run(const EncoderStep& step, const Tensor& hidden, bool gradient, const Tensor& dhidden) const;
+  // hidden (T, hidden): the encoder's output. relations: queries, keys and values of its last block, empty if
+  // its attention has been removed; then they have no loss. Adds the loss to step.results, and the targets if
+  // no head counts them. With gradient it adds to dhidden, shaped as hidden, and to the projection's
+  // gradients, and writes drelations, shaped as relations, if these are learned.
+  using Relations = std::array<Tensor, 3>;
+  void run(const EncoderStep& step, const Tensor& hidden, const Relations& relations, bool gradient,
+           const Tensor& dhidden, const Relations& drelations) const;
+  bool of_relations() const { return distillation_.relations > 0; }
 
  private:
   // One call of run().
   struct Pass;
   void add_hidden(Pass& pass, const Tensor& hidden, const Tensor& dhidden) const;
+  void add_relations(Pass& pass, const Relations& relations, const Relations& drelations) const;
   void add_vectors(Pass& pass, const Tensor& hidden, const Tensor& dhidden) const;
   // Of the student's vectors (S, hidden), in the type of activations and in that of parameters, and the
   // teacher's unit vectors; they add to du, in the type of parameters.
@@ -38,6 +47,7 @@ class TeacherLosses {
 
   DistillationConfig distillation_;
   HeadKind head_;
+  std::int64_t relation_heads_;
   Pooling pooling_;
   std::unique_ptr<Linear> projection_;
 };

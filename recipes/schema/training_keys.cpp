@@ -172,6 +172,14 @@ const std::vector<Key<DistillationSection>>& keys_of() {
       inherited<S>(
           value("hidden", &S::hidden, at_least(0),
                 "weight of the squared distance between the last hidden states of a token, by their width")),
+      inherited<S>(
+          value("relations", &S::relations, at_least(0),
+                "weight of the divergence of the relations between tokens, softmax(X Xᵀ / √d), in the last "
+                "block's queries, keys and values; needs no projection")),
+      inherited<S>(
+          value("relation_heads", &S::relation_heads, count(0),
+                "heads that queries, keys and values of both models are divided into for `relations`; 0: "
+                "`model.heads`")),
       inherited<S>(value(
           "logits", &S::logits, at_least(0),
           "weight of the divergence between the distributions of the two heads (of a regression: of the "

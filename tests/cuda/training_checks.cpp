@@ -75,8 +75,13 @@ void expect_losses_of_the_cpu(const TestDevice& device) {
   variants.back().config.contrastive = {.temperature = 0.5, .symmetric = true};
   variants.push_back({small_config(true, HeadKind::contrastive)});
   variants.back().config.pooling = Pooling::mean;
-  variants.back().config.distillation = {
-      .vectors = 1, .similarities = 1, .hidden = 1, .targets = false, .width = 18};
+  variants.back().config.distillation = {.vectors = 1,
+                                         .similarities = 1,
+                                         .hidden = 1,
+                                         .relations = 1,
+                                         .targets = false,
+                                         .relation_heads = 2,
+                                         .width = 18};
   variants.push_back({small_config(true)});
   variants.back().config.distillation = {.hidden = 1, .logits = 1, .temperature = 2, .targets = true};
   variants.push_back({small_config(true, HeadKind::replaced_tokens)});

@@ -39,6 +39,19 @@ const std::vector<Case>& cases() {
        true,
        Pooling::mean,
        NormPlacement::pre},
+      {"relations", vectors, {.relations = 1.3, .targets = false, .relation_heads = 2}},
+      {"relations by the student's heads", mlm, {.relations = 0.6, .targets = true}},
+      {"relations, hidden states and pieces",
+       mlm,
+       {.hidden = 0.5,
+        .relations = 0.7,
+        .logits = 0.5,
+        .targets = false,
+        .relation_heads = 6,
+        .width = width},
+       true,
+       Pooling::mean,
+       NormPlacement::pre},
       {"first tokens",
        vectors,
        {.vectors = 1, .similarities = 1, .targets = false, .width = width},
@@ -240,6 +253,9 @@ TEST(Distillation, PreparedAnswersAreTheSame) {
       const TeacherAnswers prepared = lesson.teacher.answer(lesson.harness.context(), lesson.batch);
       for (const auto& [own, other] : {std::pair{lesson.answers.hidden, prepared.hidden},
                                        {lesson.answers.vectors, prepared.vectors},
+                                       {lesson.answers.relations[0], prepared.relations[0]},
+                                       {lesson.answers.relations[1], prepared.relations[1]},
+                                       {lesson.answers.relations[2], prepared.relations[2]},
                                        {lesson.answers.logits, prepared.logits}}) {
         ASSERT_EQ(static_cast<bool>(own), static_cast<bool>(other));
         if (own) EXPECT_EQ(read_tensor(own), read_tensor(other));
@@ -250,7 +266,7 @@ TEST(Distillation, PreparedAnswersAreTheSame) {
 
 // A student of its own teacher's weights has nothing to learn from it.
 TEST(Distillation, TheTeacherItselfHasNoLoss) {
-  const Case of{"", HeadKind::mlm, {.hidden = 1, .logits = 1, .targets = false}, false};
+  const Case of{"", HeadKind::mlm, {.hidden = 1, .relations = 1, .logits = 1, .targets = false}, false};
   EncoderConfig config = small_config(false, HeadKind::mlm);
   config.distillation = of.learned;
   Model student(config, host_allocator(), true);
@@ -266,6 +282,34 @@ TEST(Distillation, TheTeacherItselfHasNoLoss) {
        &answers},
       false);
   EXPECT_NEAR(harness.results().loss_sum, 0, 1e-12);
+}
+
+// By rotary positions and the student's own queries: as attention reads them.
+TEST(Distillation, RelationsOfRotaryPositionsAgreeWithCentralDifferences) {
+  EncoderConfig config = small_config(true, HeadKind::contrastive), wide = small_config(false);
+  config.positions = wide.positions = Positions::rotary;
+  config.distillation = {.relations = 1, .targets = false, .relation_heads = 2};
+  Model student(config, host_allocator(), true), taught(wide, host_allocator(), false);
+  student.parameters().initialize(11);
+  taught.parameters().initialize(12);
+  Harness harness(reference_backend());
+  const PackedBatch batch =
+      random_batch({7, 3, 1, 10}, config.vocabulary, student.token_embedding().right_rows());
+  const Teacher teacher(taught, Pooling::mean, config.distillation, {reference_backend(), host_allocator()});
+  const TeacherAnswers answers = teacher.answer(harness.context(), batch);
+  const EncoderStep step(
+      {harness.context(), student.parameters(), harness.step_inputs(), harness.step_results(), true}, batch,
+      nullptr, &answers);
+  const auto loss = [&] {
+    harness.results() = StepResults{};
+    student.run_micro_batch(step, false);
+    return harness.results().loss_sum;
+  };
+  student.run_micro_batch(step, true);
+  ParameterStore& store = student.parameters();
+  for (const ParameterId id : store.layout())
+    EXPECT_LT(finite_difference_error(store.value(id), store.gradient(id), loss), 1e-6)
+        << store.info(id).name;
 }
 
 }  // namespace

@@ -96,6 +96,33 @@ void distance_cases(std::vector<OperationCase>& cases, std::int64_t rows, std::i
                      }});
 }
 
+void relation_cases(std::vector<OperationCase>& cases, std::int64_t rows, std::int32_t count,
+                    std::int64_t width, std::int64_t taught, std::int64_t heads) {
+  for (const bool gradient : {false, true})
+    cases.push_back({fmt::format("RelationDivergence_{}_{}_{}_{}_{}{}", rows, count, width, taught, heads,
+                                 gradient ? "_gradient" : ""),
+                     4e-6, [=](OpTestContext& world) {
+                       RelationDivergence op;
+                       op.x = world.input({rows, width}, 2), op.y = world.input({rows, taught}, 2);
+                       op.attended = world.input({rows, width});
+                       op.taught_attended = world.input({rows, taught});
+                       op.log_sums = world.master({heads, rows}, 3);
+                       op.taught_log_sums = world.master({heads, rows}, 3);
+                       if (gradient) {
+                         op.own_attended = world.output("dx", {rows, width}, 2);
+                         op.own_turned = world.input({rows, width});
+                         op.taught_turned = world.input({rows, width});
+                       }
+                       op.scale = 0.4, op.taught_scale = 0.7, op.factor = 0.3;
+                       op.count = world.integers({count}), op.targets = world.integers({11});
+                       op.counts = gradient, op.gradient = gradient;
+                       StepResults before;
+                       before.loss_sum = 0.5, before.target_count = 2;
+                       op.results = world.results(before);
+                       world.run(op);
+                     }});
+}
+
 void sequence_cases(std::vector<OperationCase>& cases, std::int64_t sequences, std::int32_t count,
                     std::int64_t width) {
   const std::string name = fmt::format("{}_{}_{}", sequences, count, width);
@@ -188,6 +215,10 @@ void add_loss_cases(std::vector<OperationCase>& cases) {
   distance_cases(cases, 19, 19, 19, true);
   distance_cases(cases, 35, 12, 35, true);
   distance_cases(cases, 5, 0, 8, false);
+  relation_cases(cases, 1, 1, 1, 1, 1);
+  relation_cases(cases, 17, 13, 71, 24, 3);
+  relation_cases(cases, 33, 33, 8, 130, 5);
+  relation_cases(cases, 5, 0, 8, 16, 2);
   // The largest of a row twice, beside each other: the first is the prediction.
   cases.push_back({"SoftmaxCrossEntropy_ties", 4e-6, [](OpTestContext& world) {
                      constexpr std::int64_t classes = 70;

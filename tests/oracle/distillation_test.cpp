@@ -78,11 +78,12 @@ void expect_encoder(const Json& all, const Json& one, const Backend& backend, DT
   const Held taught({tokens, width}, dtype, one["teacher"]),
       vectors({batch.capacity.sequences, width}, dtype, one["teacher_vectors"]),
       hidden({tokens, config.hidden}, dtype, one["hidden"]), dhidden({tokens, config.hidden}, dtype, {});
-  const TeacherAnswers answers{.hidden = taught.tensor, .vectors = vectors.tensor, .logits = {}};
+  const TeacherAnswers answers{
+      .hidden = taught.tensor, .vectors = vectors.tensor, .relations = {}, .logits = {}};
   const EncoderStep step({harness.context(), store, harness.step_inputs(), harness.step_results(), true},
                          batch, nullptr, &answers);
   harness.results() = StepResults{};
-  losses.run(step, hidden.tensor, true, dhidden.tensor);
+  losses.run(step, hidden.tensor, {}, true, dhidden.tensor, {});
   const double loss = one["loss"];
   EXPECT_NEAR(harness.results().loss_sum, loss, tolerance * loss);
   EXPECT_EQ(harness.results().target_count, std::ssize(all["lengths"]));
@@ -95,6 +96,41 @@ void expect_encoder(const Json& all, const Json& one, const Backend& backend, DT
             read_tensor(store.gradient(id)),
             one[store.value(id).shape().dims() == 2 ? "weight_gradient" : "bias_gradient"].get<Numbers>()),
         tolerance);
+}
+
+void expect_relations(const Json& all, const Json& one, const Backend& backend, DType dtype,
+                      double tolerance) {
+  EncoderConfig config;
+  config.head = HeadKind::contrastive;
+  config.hidden = all["student_width"];
+  config.distillation = {.relations = one["relations"], .targets = false, .relation_heads = one["heads"]};
+  ParameterStore store;
+  const TeacherLosses losses(store, config);
+  store.allocate(host_allocator(), dtype, true);
+  Harness harness(backend);
+  const PackedBatch batch = batch_of(all["lengths"].get<std::vector<std::int32_t>>());
+  const Shape shape{batch.capacity.tokens, config.hidden},
+      wide{batch.capacity.tokens, all["teacher_width"].get<std::int64_t>()};
+  std::vector<Held> memory;
+  TeacherAnswers answers;
+  TeacherLosses::Relations own, gradients;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    answers.relations[i] = memory.emplace_back(wide, dtype, one["teacher"][i].get<Numbers>()).tensor;
+    own[i] = memory.emplace_back(shape, dtype, one["own"][i].get<Numbers>()).tensor;
+    gradients[i] = memory.emplace_back(shape, dtype, Numbers()).tensor;
+  }
+  const EncoderStep step({harness.context(), store, harness.step_inputs(), harness.step_results(), true},
+                         batch, nullptr, &answers);
+  harness.results() = StepResults{};
+  losses.run(step, {}, own, true, {}, gradients);
+  const double loss = one["loss"];
+  EXPECT_NEAR(harness.results().loss_sum, loss, tolerance * loss);
+  EXPECT_EQ(harness.results().target_count, std::ssize(all["lengths"]));
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    auto wanted = one["gradients"][i].get<Numbers>();
+    wanted.resize(static_cast<std::size_t>(shape.elements()));
+    EXPECT_LT(relative_error(read_tensor(gradients[i]), wanted), tolerance);
+  }
 }
 
 void expect_logits(const Json& one, std::int64_t classes, const Backend& backend, DType dtype,
@@ -136,6 +172,16 @@ TEST(DistillationOracle, LossesOfEncodersAreThoseOfPyTorch) {
     SCOPED_TRACE(name);
     expect_encoder(all, one, reference_backend(), DType::float64, 1e-9);
     expect_encoder(all, one, cpu_backend(), DType::float32, 3e-4);
+  }
+}
+
+TEST(DistillationOracle, LossesOfRelationsAreThoseOfPyTorch) {
+  const Json all = fixture();
+  ASSERT_EQ(all["relations"].size(), 2u);
+  for (const auto& [name, one] : all["relations"].items()) {
+    SCOPED_TRACE(name);
+    expect_relations(all, one, reference_backend(), DType::float64, 1e-9);
+    expect_relations(all, one, cpu_backend(), DType::float32, 3e-4);
   }
 }
 

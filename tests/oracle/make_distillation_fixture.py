@@ -19,6 +19,7 @@ ENCODERS = {
     "hidden_of_one_width": {"hidden": 1.0},
     "all": {"vectors": 1.0, "similarities": 0.5, "hidden": 0.25, "projected": True},
 }
+RELATIONS = {"one_head": {"relations": 1.0, "heads": 1}, "two_heads": {"relations": 0.6, "heads": 2}}
 LOGITS = {
     "one": {"temperature": 1.0, "factor": 1.0, "alone": True},
     "soft": {"temperature": 2.5, "factor": 0.3, "alone": True},
@@ -45,6 +46,18 @@ def encoder_loss(case, hidden, teacher, weight, bias):
     return loss * len(LENGTHS)
 
 
+def relations_loss(case, own, taught):
+    """Queries, keys and values of both: divergences of their relations within each sequence, means over tokens and heads."""
+    def relations(rows):
+        heads = rows.unflatten(-1, (case["heads"], -1)).transpose(0, 1)
+        return (heads @ heads.mT / heads.shape[-1] ** 0.5).log_softmax(-1)
+    loss = torch.zeros(())
+    for x, y in zip(own, taught):
+        for a, b in zip(x.split(LENGTHS), y.split(LENGTHS)):
+            loss = loss + F.kl_div(relations(a), relations(b), reduction="sum", log_target=True)
+    return loss * case["relations"] / case["heads"] / sum(LENGTHS) * len(LENGTHS)
+
+
 def logits_loss(case, logits, teacher, targets):
     t = case["temperature"]
     loss = case["factor"] * t * t * F.kl_div((logits / t).log_softmax(-1), (teacher / t).log_softmax(-1),
@@ -54,7 +67,7 @@ def logits_loss(case, logits, teacher, targets):
 
 def main():
     torch.manual_seed(5)
-    encoders, logits = {}, {}
+    encoders, relations, logits = {}, {}, {}
     for name, case in ENCODERS.items():
         width = TEACHER if case.get("projected") else WIDTH
         hidden = torch.randn(sum(LENGTHS), WIDTH, requires_grad=True)
@@ -75,8 +88,17 @@ def main():
         loss.backward()
         logits[name] = {**case, "logits": own.flatten().tolist(), "teacher": teacher.flatten().tolist(),
                         "targets": targets.tolist(), "loss": loss.item(), "gradient": own.grad.flatten().tolist()}
+    for name, case in RELATIONS.items():
+        own = [torch.randn(sum(LENGTHS), WIDTH, requires_grad=True) for _ in range(3)]
+        taught = [torch.randn(sum(LENGTHS), TEACHER) for _ in range(3)]
+        loss = relations_loss(case, own, taught)
+        loss.backward()
+        relations[name] = {**case, "own": [x.flatten().tolist() for x in own],
+                           "teacher": [y.flatten().tolist() for y in taught], "loss": loss.item(),
+                           "gradients": [x.grad.flatten().tolist() for x in own]}
     path = pathlib.Path(__file__).with_name("distillation.json")
-    written = {"lengths": LENGTHS, "student_width": WIDTH, "classes": 11, "encoders": encoders, "logits": logits}
+    written = {"lengths": LENGTHS, "student_width": WIDTH, "teacher_width": TEACHER, "classes": 11,
+               "encoders": encoders, "relations": relations, "logits": logits}
     path.write_text(json.dumps(written, indent=0) + "\n")
 
 

@@ -36,7 +36,7 @@ class AnsweredSamples final : public data::SampleSource {
   void read(std::int64_t sample, data::Sample& to) override {
     samples_->read(sample, to);
     const std::span<const float> answer = answers_.of(sample);
-    to.answers.assign(answer.begin(), answer.end());
+    to.taught.assign(answer.begin(), answer.end());
   }
   void complete(data::Batch& batch) const override { samples_->complete(batch); }
 
@@ -45,52 +45,80 @@ class AnsweredSamples final : public data::SampleSource {
   const KeptAnswers& answers_;
 };
 
-bool learns_vectors(const StudentOf& student) { return student.config.distillation.of_encoder(); }
-
 std::string made_for(const StudentOf& student) {
-  return fmt::format("{} of texts of up to {} tokens, {}, tokenizer {}",
-                     learns_vectors(student) ? "vectors" : "logits", student.recipe.phases[0].length,
-                     student.task.fingerprint(), student.tokenizer.hash());
+  const DistillationConfig& learned = student.config.distillation;
+  return fmt::format("{}{} of texts of up to {} tokens, {}, tokenizer {}",
+                     learned.of_vectors() ? "vectors " : "", learned.logits > 0 ? "logits" : "",
+                     student.recipe.phases[0].length, student.task.fingerprint(), student.tokenizer.hash());
 }
 
-void make_file(const StudentOf& student, const std::filesystem::path& path,
-               const std::function<void(const std::string&)>& log, const std::function<bool()>& stop) {
-  TrainedTeacher trained(student.recipe, student.tokenizer, student.config, student.processor);
-  const Teacher& teacher = trained.teacher();
-  using Output = InferenceEngine::Output;
-  const Output output = !learns_vectors(student)             ? Output::predictions
-                        : teacher.pooling() == Pooling::mean ? Output::mean
-                                                             : Output::first;
-  InferenceEngine engine(teacher.model(), output, student.processor);
-  const std::int64_t length = student.recipe.phases[0].length, width = engine.width();
-  auto samples = student.task.samples(length);
-  const std::int64_t count = samples->count();
-  log(fmt::format("answers          of the teacher: {} x {} numbers, {:.1f} MiB, kept in {} and in memory",
-                  grouped(count), width, static_cast<double>(count * width) * sizeof(float) / 1048576,
-                  path.string()));
-  const Ticker ticker("the teacher's answers");
-  std::vector<float> answers(count * width);
-  const bool complete = engine.run(
-      std::move(samples),
-      data::capacity_for(std::max(tokens_at_once, 2 * length), length, 0, student.config.vocabulary),
-      [&](std::int64_t sample, std::span<const double> values) {
-        std::ranges::transform(values, answers.begin() + sample * width,
-                               [](double value) { return static_cast<float>(value); });
-      },
-      stop);
-  if (!complete)
-    throw UsageError("stopped before the teacher had answered all texts; nothing was written, start again");
-  storage::create_directories_durably(path.parent_path());
-  storage::DurableFile durable(path);
-  storage::hdf5::File file = storage::hdf5::File::create(durable.temporary());
-  file.write<float>("answers", answers, {count, width});
-  file.set_attribute("/", "format", std::string(format_name));
-  file.set_attribute("/", "teacher", trained.file().path);
-  file.set_attribute("/", "teacher_fingerprint", trained.file().content);
-  file.set_attribute("/", "made_for", made_for(student));
-  file.close();
-  durable.commit();
-}
+// Makes the file of one process.
+class Questions {
+ public:
+  Questions(const StudentOf& student, const std::function<bool()>& stop)
+      : student_(student),
+        stop_(stop),
+        trained_(student.recipe, student.tokenizer, student.config, student.processor) {
+    const EncoderConfig& theirs = trained_.teacher().model().config();
+    if (student.config.distillation.of_vectors()) vector_width_ = theirs.hidden;
+    width_ = vector_width_ + (student.config.distillation.logits > 0 ? theirs.sequence_outputs() : 0);
+    count_ = student.task.samples(length())->count();
+  }
+
+  std::string text(const std::filesystem::path& path) const {
+    return fmt::format(
+        "answers          of the teacher: {} x {} numbers, {:.1f} MiB, kept in {} and in memory",
+        grouped(count_), width_, static_cast<double>(count_ * width_) * sizeof(float) / 1048576,
+        path.string());
+  }
+
+  void ask() {
+    using Output = InferenceEngine::Output;
+    const Ticker ticker("the teacher's answers");
+    answers_.resize(count_ * width_);
+    const bool of_mean = trained_.teacher().pooling() == Pooling::mean;
+    if (vector_width_ > 0) ask(of_mean ? Output::mean : Output::first, 0);
+    if (width_ > vector_width_) ask(Output::predictions, vector_width_);
+  }
+
+  void write(const std::filesystem::path& path) const {
+    storage::create_directories_durably(path.parent_path());
+    storage::DurableFile durable(path);
+    storage::hdf5::File file = storage::hdf5::File::create(durable.temporary());
+    file.write<float>("answers", answers_, {count_, width_});
+    file.set_attribute("/", "format", std::string(format_name));
+    file.set_attribute("/", "vector_width", vector_width_);
+    file.set_attribute("/", "teacher", trained_.file().path);
+    file.set_attribute("/", "teacher_fingerprint", trained_.file().content);
+    file.set_attribute("/", "made_for", made_for(student_));
+    file.close();
+    durable.commit();
+  }
+
+ private:
+  std::int64_t length() const { return student_.recipe.phases[0].length; }
+
+  // Writes this output of all samples behind `offset` numbers of each.
+  void ask(InferenceEngine::Output output, std::int64_t offset) {
+    InferenceEngine engine(trained_.teacher().model(), output, student_.processor);
+    const bool complete = engine.run(
+        student_.task.samples(length()),
+        data::capacity_for(std::max(tokens_at_once, 2 * length()), length(), 0, student_.config.vocabulary),
+        [&](std::int64_t sample, std::span<const double> values) {
+          std::ranges::transform(values, answers_.begin() + sample * width_ + offset,
+                                 [](double value) { return static_cast<float>(value); });
+        },
+        stop_);
+    if (!complete)
+      throw UsageError("stopped before the teacher had answered all texts; nothing was written, start again");
+  }
+
+  const StudentOf& student_;
+  const std::function<bool()>& stop_;
+  TrainedTeacher trained_;
+  std::int64_t count_ = 0, vector_width_ = 0, width_ = 0;
+  std::vector<float> answers_;
+};
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) {
   throw UsageError(
@@ -108,6 +136,7 @@ KeptAnswers::KeptAnswers(const std::filesystem::path& path) {
                path.string());
   count_ = info.shape[0];
   width_ = info.shape[1];
+  vector_width_ = file.int64_attribute("/", "vector_width");
   answers_ = file.read<float>("answers");
   teacher_ = {"distillation.teacher", file.string_attribute("/", "teacher"),
               file.string_attribute("/", "teacher_fingerprint")};
@@ -120,7 +149,11 @@ std::unique_ptr<const KeptAnswers> find_answers(const StudentOf& student,
   const DistillationSection& section = *student.recipe.distillation;
   const std::filesystem::path path = storage::from_root(section.cache).lexically_normal();
   on_first(processes, [&] {
-    if (!storage::exists(path)) make_file(student, path, log, stop);
+    if (storage::exists(path)) return std::string();
+    Questions questions(student, stop);
+    log(questions.text(path));
+    questions.ask();
+    questions.write(path);
     return std::string();
   });
   auto answers = std::make_unique<KeptAnswers>(path);

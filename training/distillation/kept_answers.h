@@ -17,15 +17,17 @@ namespace comera {
 class EncoderTask;
 struct Processor;
 
-// A teacher's answers to the texts of a task, which a file keeps: the vector of each sequence, or the logits
-// of each example, computed once instead of in every pass. In memory, 4 bytes a number.
+// A teacher's answers to the texts of a task, which a file keeps: a vector of each example, its logits, or
+// both, computed once instead of in every pass. In memory, 4 bytes a number.
 class KeptAnswers {
  public:
   // Reads a file that find_answers() has made. Error if it is damaged.
   explicit KeptAnswers(const std::filesystem::path& path);
 
   std::int64_t count() const { return count_; }
-  std::int64_t width() const { return width_; }
+  std::int64_t vector_width() const { return vector_width_; }  // 0: no vectors
+  std::int64_t logits() const { return width_ - vector_width_; }
+  // A vector, then logits.
   std::span<const float> of(std::int64_t sample) const {
     return std::span(answers_).subspan(sample * width_, width_);
   }
@@ -35,7 +37,7 @@ class KeptAnswers {
   const std::string& made_for() const { return made_for_; }
 
  private:
-  std::int64_t count_ = 0, width_ = 0;
+  std::int64_t count_ = 0, vector_width_ = 0, width_ = 0;
   std::vector<float> answers_;
   GivenFile teacher_;
   std::string made_for_;

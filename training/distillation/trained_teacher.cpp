@@ -24,15 +24,18 @@ bool has_distributions(HeadKind head) {
 void require_keepable(const Recipe& recipe) {
   const DistillationSection& section = *recipe.distillation;
   if (section.cache.empty()) return;
-  const bool vectors = section.vectors > 0 || section.similarities > 0, logits = section.logits > 0;
-  if (section.hidden > 0 || (logits && !reads_sequences(recipe.model.head)))
+  if (section.hidden > 0 || section.relations > 0 ||
+      (section.logits > 0 && !reads_sequences(recipe.model.head)))
     throw UsageError(
         "distillation.cache keeps an answer for each text, and not for its tokens; remove it, or learn from "
         "vectors, similarities or the logits of a task with whole texts");
-  if (vectors && logits)
+  // Both of one sequence for each example.
+  if (section.of_vectors() && section.logits > 0 && recipe.model.pairs == PairEncoding::separate &&
+      recipe.task.text.size() > 1)
     throw UsageError(
-        "distillation.cache keeps either vectors or logits; remove it, or one of vectors, similarities and "
-        "logits");
+        "distillation.cache keeps one vector for each example, but here both texts of a pair have one; "
+        "remove it, "
+        "or set vectors and similarities to 0");
   for (const PhaseSection& phase : recipe.phases)
     if (phase.length != recipe.phases[0].length)
       throw UsageError(fmt::format(
@@ -51,7 +54,7 @@ void require_learnable(const Recipe& recipe) {
     throw UsageError(fmt::format(
         "[distillation] has no weight above 0; give {}",
         has_distributions(head) ? "distillation.logits, or hidden together with distillation.targets=true"
-                                : "distillation.vectors, similarities or hidden"));
+                                : "distillation.vectors, similarities, hidden or relations"));
   if (section.logits > 0 && !has_distributions(head))
     throw UsageError(
         fmt::format("distillation.logits is not for model.head = \"{}\"; remove it, and learn from vectors, "
@@ -85,7 +88,7 @@ Pooling pooling_of(const LoadedModel& teacher, const DistillationConfig& learned
   const Attributes imported = teacher.trained.reader->attributes("/import");
   const std::string pooling =
       imported.contains("pooling") ? teacher.trained.reader->text("/import", "pooling") : "";
-  const bool needs = learned.vectors > 0 || learned.similarities > 0;
+  const bool needs = learned.of_vectors();
   if (needs && !pooling.empty() && pooling != "mean" && pooling != "first")
     refuse(teacher.trained.checkpoint.string(),
            fmt::format("makes its vectors by {}, which is not available here; learn from distillation.hidden",
@@ -142,6 +145,16 @@ void require_fit(const Recipe& student, const data::Tokenizer& tokenizer, const 
   if ((learned.vectors > 0 || learned.hidden > 0) && compared != theirs.hidden)
     refuse(path,
            fmt::format("is {} wide, but distillation.width = {}; remove it", theirs.hidden, learned.width));
+  if (learned.relations > 0) {
+    const std::int64_t heads = learned.relation_heads > 0 ? learned.relation_heads : own.heads;
+    if (theirs.hidden % heads != 0)
+      refuse(path, fmt::format("is {} wide, which {} heads do not divide; set distillation.relation_heads",
+                               theirs.hidden, heads));
+    if (theirs.tensorized.attention)
+      refuse(path,
+             "has attention of tensor trains, whose queries, keys and values are not compared; set "
+             "distillation.relations to 0, and learn from hidden");
+  }
   if (learned.logits > 0) require_same_answers(student, own, teacher, path);
 }
 

@@ -89,7 +89,10 @@ data::LoaderOptions loader_options(const Recipe& recipe, std::int64_t phase, con
                                         model.config().vocabulary, options.masking.words ? 4 : 1);
   if (section.sequences_per_micro_batch > 0) options.capacity.sequences = section.sequences_per_micro_batch;
   options.capacity.scores = model.config().scores_per_example(options.capacity.sequences);
-  if (task.answers() != nullptr) options.capacity.answers = task.answers()->width();
+  if (const KeptAnswers* answers = task.answers()) {
+    options.capacity.taught_vectors = answers->vector_width();
+    options.capacity.taught_logits = answers->logits();
+  }
   make_room_for_targets(model.config().head, options.capacity);
   options.seed = order_seed(recipe.run.seed, phase);
   options.micro_batches_per_step = section.micro_batches_per_step;

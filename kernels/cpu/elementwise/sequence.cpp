@@ -146,11 +146,67 @@ void squared_distance(const SquaredDistance& op, const KernelContext& context) {
   if (op.counts) results.target_count += static_cast<double>(count_of(op.targets));
 }
 
+std::size_t relation_divergence_scratch(const RelationDivergence& op) {
+  Scratch scratch;
+  scratch.floats(2 * op.x.dim(0));
+  return scratch.bytes();
+}
+
+// The sum of the products of two rows.
+template <class T>
+double dot(const T* a, const T* b, std::int64_t width) {
+  dvec total = {};
+  for_columns(0, width, [&](std::int64_t c, auto at) {
+    total += widen(at.keep(at.load(a + c))) * widen(at.keep(at.load(b + c)));
+  });
+  return sum(total);
+}
+
+template <class T>
+void relation_divergence(const RelationDivergence& op, const KernelContext& context) {
+  const std::int64_t rows = op.x.dim(0), width = op.x.dim(1), taught = op.y.dim(1),
+                     heads = op.log_sums.dim(0), count = std::min(count_of(op.count), rows);
+  const double weight =
+      count > 0 ? op.factor * static_cast<double>(count_of(op.targets)) / static_cast<double>(count) : 0;
+  Scratch scratch(context.scratch);
+  auto* sums = reinterpret_cast<double*>(scratch.floats(2 * rows));  // of each row
+  parallel_pieces(rows, thread_limit(), [&](std::int64_t t, int) {
+    T* dx = op.gradient ? op.own_attended.data<T>() + t * width : nullptr;
+    sums[t] = 0;
+    if (t >= count) {
+      if (op.gradient) clear(dx, width);
+      return;
+    }
+    const T *x = op.x.data<T>() + t * width, *attended = op.attended.data<T>() + t * width;
+    const T *y = op.y.data<T>() + t * taught, *taught_attended = op.taught_attended.data<T>() + t * taught;
+    double loss = op.taught_scale * dot(y, taught_attended, taught) - op.scale * dot(x, attended, width);
+    for (std::int64_t h = 0; h < heads; ++h)
+      loss -= static_cast<double>(op.taught_log_sums.data<float>()[h * rows + t]) -
+              static_cast<double>(op.log_sums.data<float>()[h * rows + t]);
+    sums[t] = loss;
+    if (!op.gradient) return;
+    const T *own_turned = op.own_turned.data<T>() + t * width,
+            *taught_turned = op.taught_turned.data<T>() + t * width;
+    const auto slope = static_cast<float>(weight * op.scale);
+    for_columns(0, width, [&](std::int64_t c, auto at) {
+      const vec difference =
+          (at.load(dx + c) - at.load(attended + c)) + (at.load(own_turned + c) - at.load(taught_turned + c));
+      at.store(dx + c, difference * slope);
+    });
+  });
+  double total = 0;
+  for (std::int64_t t = 0; t < rows; ++t) total += sums[t];
+  auto& results = *static_cast<StepResults*>(op.results.raw());
+  results.loss_sum += weight * total;
+  if (op.counts) results.target_count += static_cast<double>(count_of(op.targets));
+}
+
 COMERA_FOR_EACH_TYPE(SequenceMean, sequence_mean)
 COMERA_FOR_EACH_TYPE(SequenceMeanBackward, sequence_mean_backward)
 COMERA_FOR_EACH_TYPE(PairFeaturesForward, pair_features_forward)
 COMERA_FOR_EACH_TYPE(PairFeaturesBackward, pair_features_backward)
 COMERA_FOR_EACH_TYPE(SquaredError, squared_error)
 COMERA_FOR_EACH_TYPE(SquaredDistance, squared_distance)
+COMERA_FOR_EACH_TYPE(RelationDivergence, relation_divergence)
 
 COMERA_CPU_END

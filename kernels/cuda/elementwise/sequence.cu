@@ -231,6 +231,63 @@ void squared_distance(const SquaredDistance& op, const KernelContext& context) {
                 static_cast<StepResults*>(op.results.raw()));
 }
 
+// One row per block: its divergence, and its gradient.
+template <class T>
+__global__ void __launch_bounds__(error_threads)
+    relation_rows(const T* x, const T* attended, const T* y, const T* taught_attended, const float* log_sums,
+                  const float* taught_log_sums, const T* own_turned, const T* taught_turned,
+                  const std::int32_t* count, const std::int32_t* targets, std::int64_t rows,
+                  std::int64_t width, std::int64_t taught, std::int64_t heads, double scale,
+                  double taught_scale, double factor, T* dx, double* losses) {
+  auto* scratch = shared_array<double>(error_threads / warp);
+  const std::int64_t row = blockIdx.x;
+  const bool real = row < *count;
+  const double weight = real ? factor * *targets / static_cast<double>(*count) : 0;
+  const auto slope = static_cast<float>(weight * scale);
+  double own = 0, of_teacher = 0, sums = 0;
+  for (std::int64_t c = threadIdx.x; c < width; c += error_threads) {
+    const std::int64_t at = row * width + c;
+    if (real) own += static_cast<double>(static_cast<float>(x[at])) * static_cast<float>(attended[at]);
+    if (dx == nullptr) continue;
+    const float difference =
+        real ? (static_cast<float>(dx[at]) - static_cast<float>(attended[at])) +
+                   (static_cast<float>(own_turned[at]) - static_cast<float>(taught_turned[at]))
+             : 0.F;
+    dx[at] = static_cast<T>(slope * difference);
+  }
+  if (real) {
+    for (std::int64_t c = threadIdx.x; c < taught; c += error_threads) {
+      const std::int64_t at = row * taught + c;
+      of_teacher += static_cast<double>(static_cast<float>(y[at])) * static_cast<float>(taught_attended[at]);
+    }
+    for (std::int64_t h = threadIdx.x; h < heads; h += error_threads)
+      sums += static_cast<double>(taught_log_sums[h * rows + row]) - log_sums[h * rows + row];
+  }
+  const double loss = block_sum(taught_scale * of_teacher - scale * own - sums, scratch);
+  if (threadIdx.x == 0) losses[row] = weight * loss;
+}
+
+std::size_t relation_divergence_scratch(const RelationDivergence& op) {
+  return static_cast<std::size_t>(op.x.dim(0)) * sizeof(double);
+}
+
+template <class T>
+void relation_divergence(const RelationDivergence& op, const KernelContext& context) {
+  const std::int64_t rows = op.x.dim(0);
+  auto* losses = reinterpret_cast<double*>(context.scratch);
+  const LaunchShape one{.threads = error_threads, .shared_bytes = error_threads / warp * sizeof(double)};
+  LaunchShape all = one;
+  all.grid.x = rows;
+  COMERA_LAUNCH(context.stream, all, (relation_rows<T>), op.x.data<T>(), op.attended.data<T>(),
+                op.y.data<T>(), op.taught_attended.data<T>(), op.log_sums.data<float>(),
+                op.taught_log_sums.data<float>(), op.gradient ? op.own_turned.data<T>() : nullptr,
+                op.gradient ? op.taught_turned.data<T>() : nullptr, ints(op.count), ints(op.targets), rows,
+                op.x.dim(1), op.y.dim(1), op.log_sums.dim(0), op.scale, op.taught_scale, op.factor,
+                op.gradient ? op.own_attended.data<T>() : nullptr, losses);
+  COMERA_LAUNCH(context.stream, one, add_losses, losses, rows, op.counts ? ints(op.targets) : nullptr,
+                static_cast<StepResults*>(op.results.raw()));
+}
+
 template <class T>
 void register_for(Backend& backend) {
   backend.set<SequenceMean>(dtype_of<T>, sequence_mean<T>);
@@ -239,6 +296,7 @@ void register_for(Backend& backend) {
   backend.set<PairFeaturesBackward>(dtype_of<T>, pair_features_backward<T>);
   backend.set<SquaredError>(dtype_of<T>, squared_error<T>);
   backend.set<SquaredDistance>(dtype_of<T>, squared_distance<T>, squared_distance_scratch);
+  backend.set<RelationDivergence>(dtype_of<T>, relation_divergence<T>, relation_divergence_scratch);
 }
 
 }  // namespace

@@ -66,4 +66,28 @@ void SquaredDistance::check() const {
 
 Work work_of(const SquaredDistance& op) { return {0, (op.gradient ? 2 : 1) * once(op.x) + once(op.to)}; }
 
+void RelationDivergence::check() const {
+  const char* name = "RelationDivergence";
+  const DType master = master_of(compute());
+  check_tensor(name, "x", x, {x.dim(0), x.dim(1)}, compute());
+  check_tensor(name, "y", y, {x.dim(0), y.dim(1)}, compute());
+  check_tensor(name, "attended", attended, x.shape(), compute());
+  check_tensor(name, "taught_attended", taught_attended, y.shape(), compute());
+  check_tensor(name, "log_sums", log_sums, {log_sums.dim(0), x.dim(0)}, master);
+  check_tensor(name, "taught_log_sums", taught_log_sums, log_sums.shape(), master);
+  if (gradient) {
+    check_tensor(name, "own_attended", own_attended, x.shape(), compute());
+    check_tensor(name, "own_turned", own_turned, x.shape(), compute());
+    check_tensor(name, "taught_turned", taught_turned, x.shape(), compute());
+  }
+  check_elements(name, "count", count, 1, DType::int32);
+  check_elements(name, "targets", targets, 1, DType::int32);
+  check_step_values(name, "results", results, sizeof(StepResults));
+}
+
+Work work_of(const RelationDivergence& op) {
+  return {0, once(op.x, op.y, op.attended, op.taught_attended, op.log_sums, op.taught_log_sums) +
+                 (op.gradient ? 2 * once(op.own_attended) + once(op.own_turned, op.taught_turned) : 0)};
+}
+
 }  // namespace comera

@@ -81,4 +81,32 @@ struct SquaredDistance {
   void check() const;
 };
 
+// Divergence of a teacher's relations between the tokens of a sequence from a student's (MiniLM: Wang et al.,
+// 2021, arXiv 2012.15828): head by head P = softmax(c Y Yᵀ) and P' = softmax(c' X Xᵀ), of the teacher's rows
+// Y and the student's X. It reads what attention computes with them, whose log_sum_exp are l and l':
+//   loss = factor targets / count Σ_t (c y_t · (P Y)_t - c' x_t · (P X)_t - Σ_h (l - l')[h, t])
+// over the rows t below count, which is Σ P (log P - log P'). results.loss_sum += loss alone. With gradient,
+// own_attended becomes factor c' targets / count (P' X - P X + P'ᵀ X - Pᵀ X), and 0 at and beyond count.
+struct RelationDivergence {
+  Tensor x;                            // (T, width)
+  Tensor y;                            // (T, teacher's width)
+  Tensor attended;                     // P X
+  Tensor taught_attended;              // P Y
+  Tensor log_sums;                     // l' (heads, T)
+  Tensor taught_log_sums;              // l (heads, T)
+  Tensor own_attended;                 // in and out, with gradient: P' X
+  Tensor own_turned;                   // with gradient: P'ᵀ X
+  Tensor taught_turned;                // with gradient: Pᵀ X
+  double scale = 1, taught_scale = 1;  // c', c
+  Tensor count;                        // int32 (1)
+  Tensor targets;                      // int32 (1)
+  bool counts = false;                 // whether results.target_count += targets
+  double factor = 1;
+  bool gradient = false;
+  Tensor results;  // StepResults
+
+  DType compute() const { return x.dtype(); }
+  void check() const;
+};
+
 }  // namespace comera

@@ -44,6 +44,7 @@ TEST_F(DistillationRun, MaskedLanguageStudentsResumeToTheBit) {
   const std::vector<std::string> settings = {from("teacher"),
                                              "distillation.logits=1",
                                              "distillation.hidden=0.5",
+                                             "distillation.relations=0.5",
                                              "distillation.targets=true",
                                              "phase.1.objective=compress",
                                              "phase.1.learning_rate={cores=3e-3, gates=5e-2, other=2e-3}",
@@ -155,18 +156,22 @@ TEST_F(DistillationRun, KeptVectorsTeachTheSame) {
 TEST_F(DistillationRun, KeptLogitsTeachTheSame) {
   finetune(recipe("teacher",
                   task({"tensorized.enabled=false", "phase.0.steps=60", "phase.0.learning_rate=3e-3"})));
-  const std::vector<std::string> settings = task(
-      {from("teacher"), "distillation.logits=1", "phase.0.steps=4", "phase.1.steps=4", "phase.1.length=16"});
-  const TrainingOutcome asked = finetune(recipe("asked", settings));
-  const TrainingOutcome kept = finetune(
-      recipe("kept",
-             with(settings, {fmt::format("distillation.cache=\"{}\"", (folder() / "answers.h5").string())})));
-  const CheckpointReader a(asked.checkpoint), b(kept.checkpoint);
-  for (const CheckpointTensor& tensor : a.tensors()) {
-    if (!tensor.path.starts_with("/model/")) continue;
-    const std::vector<float> own = a.read_values<float>(tensor.path),
-                             other = b.read_values<float>(tensor.path);
-    for (std::size_t i = 0; i < own.size(); ++i) ASSERT_NEAR(own[i], other[i], 2e-4) << tensor.path;
+  for (const char* vectors : {"0", "0.5"}) {
+    SCOPED_TRACE(vectors);
+    const std::vector<std::string> settings =
+        task({from("teacher"), "distillation.logits=1", fmt::format("distillation.vectors={}", vectors),
+              "phase.0.steps=4", "phase.1.steps=4", "phase.1.length=16"});
+    const std::string name = fmt::format("kept-{}", vectors);
+    const TrainingOutcome asked = finetune(recipe("asked-" + name, settings));
+    const TrainingOutcome kept = finetune(recipe(
+        name, with(settings, {fmt::format("distillation.cache=\"{}.h5\"", (folder() / name).string())})));
+    const CheckpointReader a(asked.checkpoint), b(kept.checkpoint);
+    for (const CheckpointTensor& tensor : a.tensors()) {
+      if (!tensor.path.starts_with("/model/")) continue;
+      const std::vector<float> own = a.read_values<float>(tensor.path),
+                               other = b.read_values<float>(tensor.path);
+      for (std::size_t i = 0; i < own.size(); ++i) ASSERT_NEAR(own[i], other[i], 2e-4) << tensor.path;
+    }
   }
 }
 
@@ -195,6 +200,12 @@ TEST_F(DistillationRun, WhatCannotBeLearnedIsRefused) {
           "remove one of them");
   refused(vectors({"distillation.targets=true", "task.symmetric=true"}), "set it to false");
   refused(vectors({"model.types=3"}), "segment types");
+  refused(vectors({"distillation.relations=1", "distillation.relation_heads=5"}),
+          "is not divisible by distillation.relation_heads = 5");
+  finetune(recipe("trains", task({"phase.0.steps=4", "phase.1.steps=4"})));
+  refused(vectors({"distillation.relations=1",
+                   "distillation.teacher=\"" + (folder() / "trains").string() + "\""}),
+          "has attention of tensor trains");
 }
 
 TEST_F(DistillationRun, TheProgramMakesAStudent) {
