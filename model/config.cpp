@@ -182,10 +182,12 @@ void EncoderConfig::validate() const {
                contrastive.temperature);
   COMERA_CHECK(!contrastive.symmetric || contrastive.texts == 2,
                "task.symmetric = true is for pairs of texts, not for three; set it to false");
-  COMERA_CHECK(distillation.relations == 0 || distillation.relation_heads == 0 ||
-                   hidden % distillation.relation_heads == 0,
-               "model.hidden = {} is not divisible by distillation.relation_heads = {}", hidden,
-               distillation.relation_heads);
+  COMERA_CHECK(
+      distillation.relations == 0 || distillation.relation_heads == 0 ||
+          hidden % distillation.relation_heads == 0,
+      "model.hidden = {} is not divisible by distillation.relation_heads = {}; give a divisor of both "
+      "models' widths",
+      hidden, distillation.relation_heads);
   COMERA_CHECK(norm_eps > 0, "model.norm_eps must be positive, not {}", norm_eps);
   COMERA_CHECK(embedding_std > 0, "model.embedding_std must be positive, not {}", embedding_std);
   const auto kind = [](const char* key, const std::optional<TTShape>& shape, std::int64_t inputs,

@@ -1,4 +1,4 @@
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
@@ -45,6 +45,8 @@ void check_options(const DistillOptions& options) {
   refuse_keys(training.recipe.overrides, {"distillation.teacher"}, "TEACHER names it; omit it");
   if (!training.from.empty() && (options.student.parameters > 0 || !options.student.shapes.empty()))
     throw UsageError("--parameters and --shapes make the student from the teacher; omit them, or --from");
+  if (options.cache && training.output.empty())
+    throw UsageError("--cache keeps the answers in the run's folder; name it with --output DIR");
 }
 
 // The options of the fine-tuning that this is: the student's weights, the recipe, and the teacher.
@@ -74,7 +76,11 @@ FinetuneOptions with_student(const DistillOptions& options, Communicator& commun
       return calibrate(checkpoint, task_of(task));
     };
     training.from =
-        student_like(checkpoint, options.student, training.output, activations, communicator).string();
+        student_like(checkpoint, options.student, training.output, activations,
+                     fmt::format("{} {}", storage::from_root(own.table.input).lexically_normal().string(),
+                                 fmt::join(own.table.text, ",")),
+                     communicator)
+            .string();
   }
   return own;
 }

@@ -43,8 +43,6 @@ Activations measure(const std::filesystem::path& checkpoint, const data::Task& t
                     const std::string& called) {
   const TrainedModel trained = find_trained_model(checkpoint);
   const Recipe recipe = checkpoint_recipe(*trained.reader);
-  if (recipe.dlrm)
-    throw UsageError(fmt::format("{}: reads no texts; omit --activations", checkpoint.string()));
   const ModelSection& model = recipe.model;
   const data::Tokenizer tokenizer = load_tokenizer_of(*trained.reader, trained.tokenizer);
   const std::int64_t length =
@@ -56,7 +54,12 @@ Activations measure(const std::filesystem::path& checkpoint, const data::Task& t
     texts = std::make_unique<data::ExampleSamples>(examples, length, model.types);
   else
     texts = std::make_unique<data::SeparateTexts>(examples, std::ssize(task.text), length);
-  return measure_activations(checkpoint, std::move(texts), length);
+  for (const std::string& report : examples.reports()) log_info("{}\n", report);
+  Activations activations = measure_activations(checkpoint, std::move(texts), length);
+  if (activations.tokens < activations.enough)
+    log_info("note: {} tokens of text are few to tell what matters to the layers; {} and more would do\n",
+             grouped(activations.tokens), grouped(activations.enough));
+  return activations;
 }
 
 }  // namespace

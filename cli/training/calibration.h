@@ -25,10 +25,11 @@ struct CalibrationOptions {
 // --activations and --text, which need the option given.
 void add_calibration_options(CLI::App& command, CalibrationOptions& options, CLI::Option& needed);
 
-// Of a dense model's checkpoint, each text by itself. UsageError for what the file lacks.
+// Of a dense model's checkpoint, in sequences of up to 128 tokens: each text by itself, or, for a model that
+// has learned pairs in one sequence, all columns together. UsageError for what the file lacks.
 Activations calibrate(const std::filesystem::path& checkpoint, const CalibrationOptions& options);
 
-// The same on the texts that a task trains on, as the model reads them.
+// The same on the texts that a task trains on.
 Activations calibrate(const std::filesystem::path& checkpoint, const data::Task& task);
 
 }  // namespace comera::cli

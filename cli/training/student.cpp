@@ -107,7 +107,7 @@ std::filesystem::path teacher_checkpoint(const StudentOptions& options, const st
 
 std::filesystem::path student_like(const std::filesystem::path& teacher, const StudentOptions& options,
                                    const std::filesystem::path& run, const MeasureActivations& activations,
-                                   Communicator& communicator) {
+                                   const std::string& texts, Communicator& communicator) {
   const std::filesystem::path file = folder_of(run) / "student.h5";
   const CheckpointReader dense(teacher);
   if (checkpoint_recipe(dense).tensorized.enabled)
@@ -115,6 +115,8 @@ std::filesystem::path student_like(const std::filesystem::path& teacher, const S
         "{}: is a model of tensor trains, of which no smaller student is made; name the student's first "
         "weights with --from MODEL",
         teacher.string()));
+  const std::string request = fmt::format("shapes of {}, activations over {}",
+                                          options.shapes.empty() ? "two factors" : options.shapes, texts);
   const std::int64_t most = options.parameters > 0 ? options.parameters : parameters_of(dense) / usual_share;
   return made_once(
       file, communicator,
@@ -124,7 +126,8 @@ std::filesystem::path student_like(const std::filesystem::path& teacher, const S
         const std::optional<Activations> measured = activations();
         const Ticker ticker("TT-SVD of the teacher");
         const DenseCompaction done = compact_dense_to_size(
-            dense, recipe, {.parameters = most, .activations = measured ? &*measured : nullptr}, file);
+            dense, recipe,
+            {.parameters = most, .request = request, .activations = measured ? &*measured : nullptr}, file);
         print_out(
             "student          {} parameters, {:.1f} times fewer than the teacher's {}, by TT-SVD with an "
             "error of {:.2f} in {}\n",
@@ -140,6 +143,9 @@ std::filesystem::path student_like(const std::filesystem::path& teacher, const S
         if (reader.integer("/compaction", "parameters") != most)
           refuse(file, fmt::format("was made for {} parameters, not for {}",
                                    grouped(reader.integer("/compaction", "parameters")), grouped(most)));
+        if (const std::string made = text_or_nothing(reader, "/compaction", "request"); made != request)
+          refuse(file, fmt::format("was made by {}, not by {}", made.empty() ? "an earlier version" : made,
+                                   request));
       });
 }
 

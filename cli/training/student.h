@@ -29,10 +29,12 @@ void add_student_options(CLI::App& command, StudentOptions& options);
 std::filesystem::path teacher_checkpoint(const StudentOptions& options, const std::filesystem::path& run,
                                          Communicator& communicator);
 // The student's first checkpoint, student.h5 in the run's folder, made by what the teacher's layers say about
-// the activations, if there are any. UsageError if that file is of another teacher or size.
+// the activations, if there are any. UsageError if that file is of another teacher, size, other shapes or
+// texts.
+//   texts: what names the activations' texts.
 using MeasureActivations = std::function<std::optional<Activations>()>;
 std::filesystem::path student_like(const std::filesystem::path& teacher, const StudentOptions& options,
                                    const std::filesystem::path& run, const MeasureActivations& activations,
-                                   Communicator& communicator);
+                                   const std::string& texts, Communicator& communicator);
 
 }  // namespace comera::cli

@@ -1,14 +1,17 @@
 #include "training/distillation/kept_answers.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "kernels/ops/processor.h"
 #include "reports/number_text.h"
 #include "storage/durable_file.h"
 #include "storage/folder.h"
+#include "storage/hash.h"
 #include "storage/hdf5.h"
 #include "training/distillation/trained_teacher.h"
-#include "training/inference/inference_engine.h"
+#include "training/inference/gathered_values.h"
 #include "training/inference/trained_model.h"
 #include "training/logging/progress.h"
 #include "training/tasks/encoder_task.h"
@@ -46,18 +49,23 @@ class AnsweredSamples final : public data::SampleSource {
 };
 
 std::string made_for(const StudentOf& student) {
-  const DistillationConfig& learned = student.config.distillation;
-  return fmt::format("{}{} of texts of up to {} tokens, {}, tokenizer {}",
-                     learned.of_vectors() ? "vectors " : "", learned.logits > 0 ? "logits" : "",
-                     student.recipe.phases[0].length, student.task.fingerprint(), student.tokenizer.hash());
+  const EncoderConfig& own = student.config;
+  const DistillationConfig& learned = own.distillation;
+  const bool joint = reads_sequences(own.head) && own.pairs == PairEncoding::joint;
+  return fmt::format("{}{}of {}texts of up to {} tokens and {} types, in {}, {}, labels {}, tokenizer {}",
+                     learned.of_vectors() ? "vectors " : "", learned.logits > 0 ? "logits " : "",
+                     joint ? "joint " : "", student.recipe.phases[0].length, own.types, name_of(own.compute),
+                     student.task.fingerprint(), fmt::join(student.recipe.task.labels, ","),
+                     student.tokenizer.hash());
 }
 
-// Makes the file of one process.
+// Asks the teacher for the answers of a file, in all processes together.
 class Questions {
  public:
-  Questions(const StudentOf& student, const std::function<bool()>& stop)
+  Questions(const StudentOf& student, const std::function<bool()>& stop, Communicator& processes)
       : student_(student),
         stop_(stop),
+        processes_(processes),
         trained_(student.recipe, student.tokenizer, student.config, student.processor) {
     const EncoderConfig& theirs = trained_.teacher().model().config();
     if (student.config.distillation.of_vectors()) vector_width_ = theirs.hidden;
@@ -101,20 +109,20 @@ class Questions {
   // Writes this output of all samples behind `offset` numbers of each.
   void ask(InferenceEngine::Output output, std::int64_t offset) {
     InferenceEngine engine(trained_.teacher().model(), output, student_.processor);
-    const bool complete = engine.run(
-        student_.task.samples(length()),
+    const std::int64_t numbers = engine.width();
+    const auto values = gathered_values(
+        engine, student_.task.samples(length()),
         data::capacity_for(std::max(tokens_at_once, 2 * length()), length(), 0, student_.config.vocabulary),
-        [&](std::int64_t sample, std::span<const double> values) {
-          std::ranges::transform(values, answers_.begin() + sample * width_ + offset,
-                                 [](double value) { return static_cast<float>(value); });
-        },
-        stop_);
-    if (!complete)
+        count_ * numbers, keep_row, stop_, processes_);
+    if (!values)
       throw UsageError("stopped before the teacher had answered all texts; nothing was written, start again");
+    for (std::int64_t i = 0; i < count_ * numbers; ++i)
+      answers_[i / numbers * width_ + offset + i % numbers] = static_cast<float>((*values)[i]);
   }
 
   const StudentOf& student_;
   const std::function<bool()>& stop_;
+  Communicator& processes_;
   TrainedTeacher trained_;
   std::int64_t count_ = 0, vector_width_ = 0, width_ = 0;
   std::vector<float> answers_;
@@ -141,6 +149,9 @@ KeptAnswers::KeptAnswers(const std::filesystem::path& path) {
   teacher_ = {"distillation.teacher", file.string_attribute("/", "teacher"),
               file.string_attribute("/", "teacher_fingerprint")};
   made_for_ = file.string_attribute("/", "made_for");
+  const auto bytes = std::as_bytes(std::span(answers_));
+  file_ = {"distillation.cache", path.string(),
+           storage::hash128({reinterpret_cast<const char*>(bytes.data()), bytes.size()}).hex()};
 }
 
 std::unique_ptr<const KeptAnswers> find_answers(const StudentOf& student,
@@ -148,14 +159,20 @@ std::unique_ptr<const KeptAnswers> find_answers(const StudentOf& student,
                                                 const std::function<bool()>& stop, Communicator& processes) {
   const DistillationSection& section = *student.recipe.distillation;
   const std::filesystem::path path = storage::from_root(section.cache).lexically_normal();
-  on_first(processes, [&] {
-    if (storage::exists(path)) return std::string();
-    Questions questions(student, stop);
-    log(questions.text(path));
+  const std::string there =
+      on_first(processes, [&] { return std::string(storage::exists(path) ? "there" : ""); });
+  if (there.empty()) {
+    Questions questions(student, stop, processes);
+    if (processes.first()) log(questions.text(path));
     questions.ask();
-    questions.write(path);
-    return std::string();
-  });
+    on_first(processes, [&] {
+      questions.write(path);
+      return std::string();
+    });
+  }
+  if (!storage::exists(path))
+    refuse(path,
+           "is not on this machine, though another process has made it; all machines need the same folder");
   auto answers = std::make_unique<KeptAnswers>(path);
   const auto teacher = find_trained_model(section.teacher).reader;
   if (answers->teacher().content != teacher->fingerprint())

@@ -33,13 +33,15 @@ class KeptAnswers {
   }
   // As TrainedTeacher::file().
   const GivenFile& teacher() const { return teacher_; }
+  // The file itself, for the agreement of processes.
+  const GivenFile& file() const { return file_; }
   // What the answers depend on besides the teacher, as text.
   const std::string& made_for() const { return made_for_; }
 
  private:
   std::int64_t count_ = 0, vector_width_ = 0, width_ = 0;
   std::vector<float> answers_;
-  GivenFile teacher_;
+  GivenFile teacher_, file_;
   std::string made_for_;
 };
 
@@ -52,9 +54,10 @@ struct StudentOf {
   const EncoderTask& task;
 };
 
-// The answers in the file of distillation.cache. Where it is missing, process 0 loads the teacher, says the
-// size of the file, and makes it. UsageError if the file is of another teacher or other texts. `stop`: as
-// TrainingOptions::stop_requested; if it requests a stop, there is no file, and UsageError says so.
+// The answers in the file of distillation.cache. Where it is missing, the processes load the teacher, share
+// the texts, and process 0 says the size of the file and writes it. UsageError if the file is of another
+// teacher or other texts. `stop`: as TrainingOptions::stop_requested; if it requests a stop, there is no
+// file, and UsageError says so.
 std::unique_ptr<const KeptAnswers> find_answers(const StudentOf& student,
                                                 const std::function<void(const std::string&)>& log,
                                                 const std::function<bool()>& stop, Communicator& processes);

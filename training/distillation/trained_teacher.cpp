@@ -24,13 +24,16 @@ bool has_distributions(HeadKind head) {
 void require_keepable(const Recipe& recipe) {
   const DistillationSection& section = *recipe.distillation;
   if (section.cache.empty()) return;
-  if (section.hidden > 0 || section.relations > 0 ||
-      (section.logits > 0 && !reads_sequences(recipe.model.head)))
+  const HeadKind head = recipe.model.head;
+  const bool each_text = head == HeadKind::contrastive && !section.targets;
+  if (section.hidden > 0 || section.relations > 0 || (!each_text && !reads_sequences(head)))
     throw UsageError(
-        "distillation.cache keeps an answer for each text, and not for its tokens; remove it, or learn from "
-        "vectors, similarities or the logits of a task with whole texts");
-  // Both of one sequence for each example.
-  if (section.of_vectors() && section.logits > 0 && recipe.model.pairs == PairEncoding::separate &&
+        "distillation.cache keeps an answer for each text, and not for its tokens, nor for pairs of texts "
+        "that are "
+        "compared; remove it, or learn from vectors and similarities without targets, or from the logits of "
+        "a task "
+        "with whole texts");
+  if (section.of_vectors() && reads_sequences(head) && recipe.model.pairs == PairEncoding::separate &&
       recipe.task.text.size() > 1)
     throw UsageError(
         "distillation.cache keeps one vector for each example, but here both texts of a pair have one; "
@@ -58,7 +61,7 @@ void require_learnable(const Recipe& recipe) {
   if (section.logits > 0 && !has_distributions(head))
     throw UsageError(
         fmt::format("distillation.logits is not for model.head = \"{}\"; remove it, and learn from vectors, "
-                    "similarities or hidden",
+                    "similarities, hidden or relations",
                     name_of(head)));
   if (head != HeadKind::contrastive && section.logits == 0 && !section.targets)
     throw UsageError(fmt::format(
@@ -90,9 +93,11 @@ Pooling pooling_of(const LoadedModel& teacher, const DistillationConfig& learned
       imported.contains("pooling") ? teacher.trained.reader->text("/import", "pooling") : "";
   const bool needs = learned.of_vectors();
   if (needs && !pooling.empty() && pooling != "mean" && pooling != "first")
-    refuse(teacher.trained.checkpoint.string(),
-           fmt::format("makes its vectors by {}, which is not available here; learn from distillation.hidden",
-                       pooling));
+    refuse(
+        teacher.trained.checkpoint.string(),
+        fmt::format("makes its vectors by {}, which is not available here; learn from distillation.hidden or "
+                    "relations",
+                    pooling));
   return pooling == "first" ? Pooling::first : Pooling::mean;
 }
 
@@ -126,7 +131,7 @@ void require_same_answers(const Recipe& student, const EncoderConfig& own, const
 }
 
 void require_fit(const Recipe& student, const data::Tokenizer& tokenizer, const EncoderConfig& own,
-                 const LoadedModel& teacher) {
+                 const LoadedModel& teacher, bool on_gpu) {
   const std::string& path = student.distillation->teacher;
   const EncoderConfig& theirs = teacher.model.config();
   if (teacher.tokenizer.hash() != tokenizer.hash())
@@ -147,6 +152,12 @@ void require_fit(const Recipe& student, const data::Tokenizer& tokenizer, const 
            fmt::format("is {} wide, but distillation.width = {}; remove it", theirs.hidden, learned.width));
   if (learned.relations > 0) {
     const std::int64_t heads = learned.relation_heads > 0 ? learned.relation_heads : own.heads;
+    constexpr std::int64_t most = 128;  // of attention on a GPU
+    if (on_gpu && std::max(theirs.hidden, own.hidden) > most * heads)
+      refuse(path, fmt::format("is {} wide, and a GPU relates heads of up to {} numbers; set "
+                               "distillation.relation_heads to a divisor of {} and {} from {} on",
+                               theirs.hidden, most, theirs.hidden, own.hidden,
+                               (std::max(theirs.hidden, own.hidden) + most - 1) / most));
     if (theirs.hidden % heads != 0)
       refuse(path, fmt::format("is {} wide, which {} heads do not divide; set distillation.relation_heads",
                                theirs.hidden, heads));
@@ -178,7 +189,7 @@ TrainedTeacher::TrainedTeacher(const Recipe& student, const data::Tokenizer& tok
     : loaded_(student.distillation->teacher, {}, settings_for(config.compute), student.run.device,
               longest_of(student), &processor),
       teacher_(loaded_.model, pooling_of(loaded_, config.distillation), config.distillation, processor) {
-  require_fit(student, tokenizer, config, loaded_);
+  require_fit(student, tokenizer, config, loaded_, processor.allocator.device().kind == DeviceKind::cuda);
 }
 
 GivenFile TrainedTeacher::file() const {

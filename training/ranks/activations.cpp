@@ -41,10 +41,15 @@ class Observer {
     }
     if (activations_.tokens == 0)
       throw UsageError("there are no texts to measure activations on; give others");
-    for (const auto& [layer, moments] : moments_) {
+    activations_.enough = enough;
+    while (
+        !moments_.empty()) {  // one by one: both kinds of matrices are as large as the widest inputs squared
+      const auto next = moments_.begin();
       const auto inputs = std::make_shared<Activations::Inputs>();
-      *inputs = {moments.mean(), moments.root()};
-      for (int i = 0; i < layer->outputs(); ++i) activations_.layers[layer->output_name(i)] = inputs;
+      *inputs = {next->second.mean(), next->second.root()};
+      for (int i = 0; i < next->first->outputs(); ++i)
+        activations_.layers[next->first->output_name(i)] = inputs;
+      moments_.erase(next);
     }
     return std::move(activations_);
   }

@@ -106,7 +106,8 @@ class Compaction {
   }
 
   // As decompose(), but within the directions of the outputs that matter for the weighted matrix: the bond
-  // between inputs and outputs is cut by these, and the others not at all. error_ is then left to the caller.
+  // between inputs and outputs is cut by these, and the others by caps alone. error_ is then left to the
+  // caller.
   void decompose_weighted(const std::string& name, std::span<const double> matrix,
                           std::span<const double> weighted, std::int64_t columns,
                           const std::vector<std::int64_t>& sizes, std::size_t middle,
@@ -121,7 +122,12 @@ class Compaction {
     caps[middle] = kept.rank;
     kept.matrix.resize(std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>()));
     TTDecomposition& train = trains_[name];
-    train = tt_svd(std::move(kept.matrix), sizes, {.error = 0, .max_ranks = caps, .shares = options_.shares});
+    try {
+      train =
+          tt_svd(std::move(kept.matrix), sizes, {.error = 0, .max_ranks = caps, .shares = options_.shares});
+    } catch (const Error& failure) {
+      throw Error(fmt::format("{}: {}", name, failure.what()));
+    }
     round_to(config_.compute, train.cores);
   }
 
@@ -263,6 +269,7 @@ class Compaction {
                                       {"source", dense.path().filename().string()},
                                       {"fingerprint", dense.fingerprint()},
                                       {"parameters", options_.parameters},
+                                      {"request", options_.request},
                                       {"tokens", options_.activations ? options_.activations->tokens : 0}});
     writer.commit();
   }

@@ -31,9 +31,11 @@ struct DenseCompactionOptions {
   ErrorShares shares = ErrorShares::smallest;
   bool recipe_ranks = false;    // at most the ranks of the recipe, bond by bond
   std::int64_t parameters = 0;  // compact_dense_to_size: of the whole model, at most
+  std::string request = {};     // what was asked for, which the checkpoint keeps
   // If not null, errors are those of what the layers say about such inputs instead of their matrices', of all
   // layers that it has and a table whose shape is a matrix of two factors (two_factors()). The biases take
-  // over what the layers lose of the mean. Only the middle bond of a train is cut then.
+  // over what the layers lose of the mean. Only the middle bond of a train is cut then, and
+  // others by caps alone.
   const Activations* activations = nullptr;
   std::function<void(const std::string& layer, int number, int layers)> begins = {};  // before each layer
   std::function<void(const CompactedLayer&)> finished = {};                           // after each layer

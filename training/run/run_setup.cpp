@@ -309,6 +309,7 @@ RunSetup::RunSetup(const Recipe& given, const TrainingOptions& given_options) : 
   processor.emplace(processor_for(recipe, options, *host));
   nccl = join_devices(*host, recipe, options, *processor);
   // 6. The data: the same files everywhere.
+  std::optional<GivenFile> kept;
   if (encoder == nullptr) {
     set_click_model();
   } else {
@@ -320,6 +321,7 @@ RunSetup::RunSetup(const Recipe& given, const TrainingOptions& given_options) : 
           {recipe, *tokenizer, encoder->config(), *processor, *of_encoder},
           [this](const std::string& line) { log_line(line); }, options.stop_requested, *host);
       teacher = answers->teacher();
+      kept = answers->file();
       of_encoder->set_answers(std::move(answers));
     } else if (auto of_recipe = find_teacher(recipe, *tokenizer, encoder->config(), *processor)) {
       teacher = of_recipe->file();
@@ -338,6 +340,7 @@ RunSetup::RunSetup(const Recipe& given, const TrainingOptions& given_options) : 
         "held-out data, or remove it");
   std::vector<GivenFile> files = task->inputs();
   if (teacher) files.push_back(*teacher);
+  if (kept) files.push_back(*kept);
   require_same_files(*host, files);
   root_data_paths(recipe);
   prepare_threads(static_cast<int>(recipe.run.threads > 0 ? recipe.run.threads : host->own_cpus()));

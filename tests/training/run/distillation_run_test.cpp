@@ -111,7 +111,7 @@ TEST_F(DistillationRun, ClassesAreLearnedFromATunedTeacher) {
                   AllOf(HasSubstr("was trained with the labels"), HasSubstr("in their order"))));
 }
 
-// Answers from a file teach the same as the teacher itself, and need it no more.
+// Answers from a file teach the same as the teacher itself.
 TEST_F(DistillationRun, KeptVectorsTeachTheSame) {
   make_teacher({"model.hidden=48", "model.ffn=48"});
   const auto cached = [&](const std::vector<std::string>& more = {}) {
@@ -143,6 +143,8 @@ TEST_F(DistillationRun, KeptVectorsTeachTheSame) {
   refused(cached({"phase.0.length=12", "phase.1.length=12"}), "has answers to other texts");
   refused(cached({"phase.1.length=32"}), "phases have 16 and 32");
   refused(cached({"distillation.hidden=1"}), "not for its tokens");
+  refused(cached({"distillation.targets=true", "model.dropout=0.1"}), "pairs of texts that are compared");
+  refused(cached({"precision.compute=fp64"}), "of another kind");
   std::filesystem::remove_all(folder() / "teacher");
   make_teacher({"model.hidden=48", "model.ffn=48", "phase.0.learning_rate=1e-3"});
   refused(cached(), "has the answers of another teacher");
@@ -156,6 +158,13 @@ TEST_F(DistillationRun, KeptVectorsTeachTheSame) {
 TEST_F(DistillationRun, KeptLogitsTeachTheSame) {
   finetune(recipe("teacher",
                   task({"tensorized.enabled=false", "phase.0.steps=60", "phase.0.learning_rate=3e-3"})));
+  EXPECT_THAT(
+      [&] {
+        finetune(
+            recipe("apart", task({from("teacher"), "distillation.logits=1", "distillation.vectors=1",
+                                  "model.pairs=separate", "distillation.cache=x.h5", "phase.1.length=16"})));
+      },
+      ThrowsMessage<UsageError>(HasSubstr("both texts of a pair have one")));
   for (const char* vectors : {"0", "0.5"}) {
     SCOPED_TRACE(vectors);
     const std::vector<std::string> settings =
@@ -280,6 +289,10 @@ TEST_F(DistillationRun, TheProgramMakesAStudent) {
   std::vector<std::string> other = own;
   *(std::ranges::find(other, "--parameters") + 1) = "13000";
   expect(run_program(other), 2, {"student.h5", "was made for 14,000 parameters, not for 13,000"});
+  std::vector<std::string> factors = own;
+  const auto at_shapes = std::ranges::find(factors, "--shapes");
+  factors.erase(at_shapes, at_shapes + 2);
+  expect(run_program(factors), 2, {"student.h5", "was made by shapes of", "not by shapes of two factors"});
   pretrain(recipe("second", {"tensorized.enabled=false", "run.seed=6"}));
   other = own;
   other[1] = at("second");
