@@ -30,10 +30,19 @@ bool learns_vectors(const Recipe& teacher) {
   return is_pretraining(teacher.model.head) || teacher.model.head == HeadKind::contrastive;
 }
 
-// What the recipe that is taken where none is named lacks for this teacher; weaker than --set.
-std::vector<std::string> usual_settings(const Recipe& teacher) {
+// What the recipe that is taken where none is named lacks for this teacher; weaker than --set. Of logits
+// alone a student that has lost most of its layers' weights learns little; one with the teacher's shapes
+// learns from its tokens too, or, where answers are kept, from its vectors.
+std::vector<std::string> usual_settings(const Recipe& teacher, const DistillOptions& options) {
   if (learns_vectors(teacher)) return {};
-  return {"distillation.logits=1", "model.dropout=0", "model.attention_dropout=0"};
+  std::vector<std::string> settings = {"distillation.logits=1", "model.dropout=0",
+                                       "model.attention_dropout=0"};
+  if (!options.training.from.empty()) return settings;
+  if (!options.cache)
+    settings.insert(settings.end(), {"distillation.hidden=1", "distillation.relations=1"});
+  else if (reads_sequences(teacher.model.head) && teacher.model.pairs == PairEncoding::joint)
+    settings.emplace_back("distillation.vectors=1");
+  return settings;
 }
 
 // Before anything is made.
@@ -63,7 +72,7 @@ FinetuneOptions with_student(const DistillOptions& options, Communicator& commun
                                    (storage::from_root(training.output) / "answers.h5").string()));
   if (training.recipe.file.empty()) {
     training.recipe.file = learns_vectors(teacher) ? "distill" : "table";
-    for (const std::string& setting : usual_settings(teacher)) settings.push_back(setting);
+    for (const std::string& setting : usual_settings(teacher, options)) settings.push_back(setting);
   }
   training.recipe.overrides.insert(training.recipe.overrides.begin(), settings.begin(), settings.end());
   if (training.from.empty()) {

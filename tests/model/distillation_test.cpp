@@ -284,12 +284,10 @@ TEST(Distillation, TheTeacherItselfHasNoLoss) {
   EXPECT_NEAR(harness.results().loss_sum, 0, 1e-12);
 }
 
-// By rotary positions and the student's own queries: as attention reads them.
-TEST(Distillation, RelationsOfRotaryPositionsAgreeWithCentralDifferences) {
-  EncoderConfig config = small_config(true, HeadKind::contrastive), wide = small_config(false);
-  config.positions = wide.positions = Positions::rotary;
+// Of a student with this configuration that learns relations alone: gradients, and what the head would count.
+void expect_relations(EncoderConfig config, const EncoderConfig& of_teacher, bool has_loss) {
   config.distillation = {.relations = 1, .targets = false, .relation_heads = 2};
-  Model student(config, host_allocator(), true), taught(wide, host_allocator(), false);
+  Model student(config, host_allocator(), true), taught(of_teacher, host_allocator(), false);
   student.parameters().initialize(11);
   taught.parameters().initialize(12);
   Harness harness(reference_backend());
@@ -305,11 +303,28 @@ TEST(Distillation, RelationsOfRotaryPositionsAgreeWithCentralDifferences) {
     student.run_micro_batch(step, false);
     return harness.results().loss_sum;
   };
+  EXPECT_EQ(loss() > 0, has_loss);
+  EXPECT_EQ(harness.results().target_count, batch.counts.data<std::int32_t>()[1]);
   student.run_micro_batch(step, true);
   ParameterStore& store = student.parameters();
   for (const ParameterId id : store.layout())
     EXPECT_LT(finite_difference_error(store.value(id), store.gradient(id), loss), 1e-6)
         << store.info(id).name;
+}
+
+// Rotary positions turn queries and keys before they are compared.
+TEST(Distillation, RelationsOfRotaryPositions) {
+  EncoderConfig config = small_config(true, HeadKind::contrastive), wide = small_config(false);
+  config.positions = wide.positions = Positions::rotary;
+  expect_relations(config, wide, true);
+}
+
+TEST(Distillation, RelationsOfRemovedLayers) {
+  for (const NormPlacement norm : {NormPlacement::post, NormPlacement::pre}) {
+    expect_relations(removed_from_last(HeadKind::contrastive, norm), small_config(false), true);
+    // The last attention is gone, and its relations with it.
+    expect_relations(removed_config(HeadKind::contrastive, norm), small_config(false), false);
+  }
 }
 
 }  // namespace

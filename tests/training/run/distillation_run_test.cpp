@@ -217,6 +217,31 @@ TEST_F(DistillationRun, WhatCannotBeLearnedIsRefused) {
           "has attention of tensor trains");
 }
 
+// Of a tuned teacher logits, and what its student of the same shapes can compare besides.
+TEST_F(DistillationRun, TheProgramTeachesATask) {
+  finetune(recipe("teacher",
+                  task({"tensorized.enabled=false", "phase.0.steps=20", "phase.0.learning_rate=3e-3"})));
+  const auto at = [&](const char* name) { return (folder() / name).string(); };
+  const auto taught = [&](const char* name, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {
+        "distill",           at("teacher"), "--input", at("train.tsv"),     "--text",
+        "first,second",      "--label",     "label",   "--parameters",      "14000",
+        "--output",          at(name),      "--set",   "phase.0.length=16", "--set",
+        "phase.0.epochs=0.2"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const ProgramResult made = run_program(arguments);
+    EXPECT_EQ(made.code, 0) << made.output;
+    return *load_recipe(folder() / name / "recipe.toml").distillation;
+  };
+  const DistillationSection all = taught("all", {}), cached = taught("cached", {"--cache"});
+  EXPECT_EQ(all.logits, 1);
+  EXPECT_EQ(all.hidden, 1);
+  EXPECT_EQ(all.relations, 1);
+  EXPECT_EQ(cached.logits, 1);
+  EXPECT_EQ(cached.vectors, 1);
+  EXPECT_EQ(cached.hidden + cached.relations, 0);
+}
+
 TEST_F(DistillationRun, TheProgramMakesAStudent) {
   make_teacher();
   const auto at = [&](const char* name) { return (folder() / name).string(); };
