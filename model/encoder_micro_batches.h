@@ -10,8 +10,8 @@ namespace comera {
 // Makes room for the targets of a head other than a masked-language one.
 void make_room_for_targets(HeadKind head, MicroBatchCapacity& capacity);
 
-// Packed sequences of tokens for an encoder. A student is answered by the teacher, or by what a batch keeps of
-// its answers, if its capacity has room for them. The model, and the teacher if there is one, must outlive
+// Packed sequences of tokens for an encoder. A student is answered by the teacher, or by what a batch keeps
+// of its answers, if its capacity has room for them. The model, and the teacher if there is one, must outlive
 // this and the micro-batches.
 class EncoderMicroBatches final : public PackLayout {
  public:

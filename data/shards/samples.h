@@ -22,7 +22,7 @@ struct Sample {
   std::vector<std::int32_t> type_ids;
   std::int32_t label = 0;  // for a classification
   float score = 0;  // for a regression; for a classification the weight of its loss, if there are weights
-  std::vector<float> scores = {};   // of several labels, instead: 0 or 1 for each
+  std::vector<float> scores = {};  // of several labels, instead: 0 or 1 for each
   std::vector<float> taught = {};  // a teacher's answer, where it is kept: a vector, then logits
   // Where a second sequence begins in ids; 0: only one sequence.
   std::int64_t second = 0;
