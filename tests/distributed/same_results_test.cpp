@@ -264,6 +264,29 @@ TEST_F(Processes, StudentsDoNotDependOnTheirNumber) {
   expect_the_same("student-1", "student-3", 1e-5);
 }
 
+// The processes ask the teacher together, and one of them keeps the answers.
+TEST_F(Processes, KeptAnswersDoNotDependOnTheirNumber) {
+  std::ofstream table(folder() / "texts.tsv");
+  table << "text\n";
+  for (int i = 0; i < 120; ++i) table << "count the value of " << i << "\n";
+  table.close();
+  train(1, "teacher", {"tensorized.enabled=false", "run.seed=7"});
+  for (const int processes : {1, 3}) {
+    const std::string run = fmt::format("of-{}", processes);
+    std::vector<std::string> all = command(
+        run, {"task.name=texts", "task.kind=contrastive", "task.text=[\"text\"]",
+              fmt::format("task.train=\"{}\"", (folder() / "texts.tsv").string()), "phase.1.length=16",
+              "model.dropout=0", "model.attention_dropout=0", "distillation.vectors=1",
+              fmt::format("distillation.teacher=\"{}\"", (folder() / "teacher").string()),
+              fmt::format("distillation.cache=\"{}.h5\"", (folder() / run).string())});
+    all[1] = "finetune";
+    const ProgramResult result = run_processes(processes, all);
+    ASSERT_EQ(result.code, 0) << result.output;
+    EXPECT_TRUE(std::filesystem::exists(folder() / (run + ".h5")));
+  }
+  expect_the_same("of-1", "of-3", 1e-5);
+}
+
 TEST_F(Processes, ReplacedTokensDoNotDependOnTheirNumber) {
   for (const int processes : {1, 3})
     train(processes, fmt::format("run-{}", processes), {"model.head=replaced_tokens", "generator.width=0.5"});
