@@ -14,8 +14,8 @@ namespace comera {
 // such modes.
 std::vector<std::string> fit_shapes(TensorizedConfig& shapes, const EncoderArchitecture& model,
                                     std::int64_t vocabulary);
-// Shapes for every kind of layer: each matrix, the table's too, becomes a train of two cores, its two
-// factors. Their ranks are the largest possible ones.
+// Trains of two cores, the two factors of a matrix, for all layers and the table, with the largest possible
+// ranks.
 void two_factors(TensorizedConfig& shapes, const EncoderArchitecture& model, std::int64_t vocabulary);
 // Whether a table is such a matrix.
 bool has_two_factors(const TTMShape& table);

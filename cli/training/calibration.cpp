@@ -70,7 +70,13 @@ Activations calibrate(const std::filesystem::path& checkpoint, const Calibration
   task.name = "activations";
   task.text = options.text.empty() ? std::vector<std::string>{"text"} : options.text;
   task.train = {{"activations", options.file}};
-  Activations activations = measure(checkpoint, task, options.file);
+  Activations activations;
+  try {
+    activations = measure(checkpoint, task, options.file);
+  } catch (const data::UnsuitableTable& error) {
+    if (!options.text.empty()) throw;
+    throw Error(fmt::format("{}; name the columns of the texts with --text COLUMN,...", error.what()));
+  }
   log_info("activations over {} tokens of {}\n", grouped(activations.tokens), options.file);
   return activations;
 }

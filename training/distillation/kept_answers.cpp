@@ -133,10 +133,18 @@ class Questions {
       fmt::format("{}: {}; remove the file, or name another one in distillation.cache", path.string(), what));
 }
 
+storage::hdf5::File opened(const std::filesystem::path& path) {
+  try {
+    return storage::hdf5::File::open(path);
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}; remove the file, and the teacher is asked again", error.what()));
+  }
+}
+
 }  // namespace
 
 KeptAnswers::KeptAnswers(const std::filesystem::path& path) {
-  const storage::hdf5::File file = storage::hdf5::File::open(path);
+  const storage::hdf5::File file = opened(path);
   if (!file.has_attribute("/", "format") || file.string_attribute("/", "format") != format_name)
     refuse(path, "is no file of a teacher's answers");
   const storage::hdf5::DatasetInfo info = file.info("answers");
