@@ -275,8 +275,9 @@ void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const Decoder& 
   const std::int64_t classes = count * train_.right_rows();
   const std::int64_t parts = (vocabulary_ + classes - 1) / classes;
   const Tensor rows = scope.tensor({classes, width}, compute);
-  // Parts that are rebuilt anyway lend their memory to their gradient.
-  const bool lends = parts > 1 && compute == master;
+  // Parts that are rebuilt anyway lend their memory to their gradient. A gradient that is summed over blocks
+  // of positions is not narrow.
+  const bool lends = parts > 1;
   const Tensor drows = !decoder.gradient || lends ? rows : scope.tensor({classes, width}, master);
   const auto rebuild = [&](std::int64_t part) {
     run(context,

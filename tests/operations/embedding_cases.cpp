@@ -217,11 +217,11 @@ void ttm_cases(std::vector<OperationCase>& cases, const Factors& h) {
                    }});
   cases.push_back({"TTMTableBackward_" + name, 8e-6, [=](OpTestContext& world) {
                      TTMTableBackward op;
-                     op.left = world.input({h.lefts, h.nl, h.rank});
-                     op.right = world.input({h.rank, h.rights, h.nr});
+                     op.left = world.master({h.lefts, h.nl, h.rank});
+                     op.right = world.master({h.rank, h.rights, h.nr});
                      op.drows = world.input({h.lefts * h.rights, h.nl * h.nr});
-                     op.dleft = world.output("dleft", {h.lefts, h.nl, h.rank});
-                     op.dright = world.output("dright", {h.rank, h.rights, h.nr});
+                     op.dleft = world.master_output("dleft", {h.lefts, h.nl, h.rank});
+                     op.dright = world.master_output("dright", {h.rank, h.rights, h.nr});
                      world.run(op);
                    }});
 }
@@ -299,6 +299,8 @@ void add_embedding_cases(std::vector<OperationCase>& cases) {
   ttm_cases(cases, {1, 1, 1, 1, 1, 1, 1});
   ttm_cases(cases, {7, 5, 3, 11, 13, 40, 33});
   ttm_cases(cases, {20, 16, 32, 25, 48, 300, 260});
+  ttm_cases(cases, {12, 16, 48, 9, 8, 70, 55});
+  ttm_cases(cases, {5, 30, 20, 6, 16, 28, 28});
   ttm_cases(cases, {3, 21, 35, 40, 17, 120, 117});  // more rows of a left factor than warps share on a GPU
   chain_cases(cases, {{3}, {5}, {}, 4, 3});
   chain_cases(cases, {{2, 3}, {3, 2}, {4}, 9, 9});

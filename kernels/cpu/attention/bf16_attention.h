@@ -20,7 +20,7 @@ inline void bf16_pack_sequence(const bfloat16* x, std::int64_t ld, std::int64_t 
 inline void bf16_row_product(const Bf16Rows& rows, const bfloat16* panels, std::int64_t k, std::int64_t n,
                              float* sums, std::int64_t ld, bool add) {
   for (std::int64_t j = 0; j < n; j += bf16_block)
-    bf16_multiply(rows, panels + j * whole_blocks(k), sums + j, ld, add);
+    bf16_multiply(rows, panels + j * whole_blocks(k), sums + j, ld, add, n - j);
 }
 
 inline std::int64_t bf16_score_stride(std::int64_t longest) { return whole_blocks(longest) + 16; }

@@ -122,8 +122,8 @@ class Sequence {
     for (std::int64_t j = 0; j < width; j += bf16_block) {
       bf16_pack_panel(x + j, ld, false, rows, std::min(bf16_block, width - j), memory_.panel);
       for (std::int64_t i = 0; i < length; i += bf16_block)
-        bf16_multiply({across.at + i * across.ld, across.ld, steps}, memory_.panel, sums + i * sums_apart + j,
-                      sums_apart, add);
+        bf16_multiply({across.at + i * across.ld, across.ld, steps, nullptr, last_pairs(rows)}, memory_.panel,
+                      sums + i * sums_apart + j, sums_apart, add, width - j);
     }
   }
 
@@ -132,8 +132,9 @@ class Sequence {
     const std::int64_t length = piece_.length, width = op_.key_size(), ld = whole_blocks(width);
     const Bf16Block& ds = memory_.ds;
     for (std::int64_t i = 0; i < rows; i += bf16_block) {
-      bf16_row_product({ds.at + i * ds.ld, ds.ld, whole_blocks(length) / bf16_block}, memory_.keys, length,
-                       width, memory_.sums, ld, false);
+      bf16_row_product(
+          {ds.at + i * ds.ld, ds.ld, whole_blocks(length) / bf16_block, nullptr, last_pairs(length)},
+          memory_.keys, length, width, memory_.sums, ld, false);
       copy_rows(memory_.sums, ld, std::min(bf16_block, rows - i), width, dq + i * op_.q.dim(1), op_.q.dim(1));
     }
   }

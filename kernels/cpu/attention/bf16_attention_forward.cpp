@@ -57,8 +57,9 @@ class Sequence {
       }
     });
     const std::int64_t out_apart = whole_blocks(value_size);
-    bf16_row_product({memory_.p.at, memory_.p.ld, whole_blocks(length) / bf16_block}, memory_.values, length,
-                     value_size, memory_.out, out_apart, false);
+    bf16_row_product(
+        {memory_.p.at, memory_.p.ld, whole_blocks(length) / bf16_block, nullptr, last_pairs(length)},
+        memory_.values, length, value_size, memory_.out, out_apart, false);
     const std::int64_t out_width = op_.out.dim(1), out_size = out_width / op_.heads;
     const float kept = drops ? static_cast<float>(op_.dropout.scale()) : 1.F;
     for (std::int64_t i = 0; i < rows; ++i) {

@@ -21,12 +21,17 @@ inline std::int64_t whole_blocks(std::int64_t count) {
   return (count + bf16_block - 1) / bf16_block * bf16_block;
 }
 
+// Pairs of elements in the last step of k.
+inline std::int64_t last_pairs(std::int64_t k) { return ((k - 1) % bf16_block + 2) / 2; }
+
 // Rows of A: `whole` steps in place, and one more that is padded with zeros, or none.
 struct Bf16Rows {
   const bfloat16* a;
   std::int64_t ld;
   std::int64_t whole;
-  const bfloat16* rest = nullptr;  // (32, 32)
+  const bfloat16* rest = nullptr;       // (32, 32)
+  std::int64_t pairs = bf16_block / 2;  // in the last step, of k; those behind them are not needed
+  std::int64_t rows = bf16_block;       // whose sums are needed
 };
 
 #ifdef __AMX_BF16__
@@ -62,9 +67,9 @@ inline __attribute__((always_inline)) void bf16_step(const bfloat16* a, std::int
 }
 
 // A block of sums with row stride `ld` = A B or += A B for a panel of B: for each 32 of k, two tiles of 16
-// pairs of rows x 16 columns.
-inline void bf16_multiply(const Bf16Rows& rows, const bfloat16* panel, float* sums, std::int64_t ld,
-                          bool add) {
+// pairs of rows x 16 columns. All is computed, needed or not.
+inline void bf16_multiply(const Bf16Rows& rows, const bfloat16* panel, float* sums, std::int64_t ld, bool add,
+                          std::int64_t /*columns*/ = bf16_block) {
   const std::int64_t bytes = ld * 4;
   asm volatile("" ::: "memory");  // GCC does not know that the tile loads read what was just stored
   if (add) {
@@ -94,47 +99,69 @@ struct Bf16Tiles {
   Bf16Tiles() {}
 };
 
-// Rows whose sums are in registers at a time: 8 x 2 vectors of them hide an instruction's latency.
-inline constexpr int bf16_rows_at_once = 8;
-using Bf16Sums = __m512[bf16_rows_at_once][2];
+// Rows whose sums are in registers at a time: 16 vectors of sums hide an instruction's latency.
+template <int Halves>
+inline constexpr int bf16_rows_at_once = 16 / Halves;
 
-inline __attribute__((always_inline)) void bf16_step(const bfloat16* a, std::int64_t ld, const bfloat16* b,
-                                                     Bf16Sums& sums) {
+// `pairs` pairs of k of 16 Halves columns.
+template <int Halves>
+inline __attribute__((always_inline)) void bf16_pairs(const bfloat16* a, std::int64_t ld, const bfloat16* b,
+                                                      int pairs,
+                                                      __m512 (&sums)[bf16_rows_at_once<Halves>][Halves]) {
 #pragma GCC unroll 4
-  for (int pair = 0; pair < 16; ++pair) {
-    const auto left = reinterpret_cast<__m512bh>(_mm512_loadu_si512(b + 32 * pair));
-    const auto right = reinterpret_cast<__m512bh>(_mm512_loadu_si512(b + 512 + 32 * pair));
-#pragma GCC unroll 8
-    for (int r = 0; r < bf16_rows_at_once; ++r) {
+  for (int pair = 0; pair < pairs; ++pair) {
+    __m512bh columns[Halves];
+#pragma GCC unroll 2
+    for (int half = 0; half < Halves; ++half)
+      columns[half] = reinterpret_cast<__m512bh>(_mm512_loadu_si512(b + 512 * half + 32 * pair));
+#pragma GCC unroll 16
+    for (int r = 0; r < bf16_rows_at_once<Halves>; ++r) {
       std::int32_t two;
       std::memcpy(&two, a + r * ld + 2 * pair, sizeof two);
       const auto both = reinterpret_cast<__m512bh>(_mm512_set1_epi32(two));
-      sums[r][0] = _mm512_dpbf16_ps(sums[r][0], both, left);
-      sums[r][1] = _mm512_dpbf16_ps(sums[r][1], both, right);
+#pragma GCC unroll 2
+      for (int half = 0; half < Halves; ++half)
+        sums[r][half] = _mm512_dpbf16_ps(sums[r][half], both, columns[half]);
     }
   }
 }
 
-// A block of sums with row stride `ld` = A B or += A B for a panel of B: for each 32 of k, twice 16 pairs of
-// rows x 16 columns.
-inline void bf16_multiply(const Bf16Rows& rows, const bfloat16* panel, float* sums, std::int64_t ld,
-                          bool add) {
-  for (int first = 0; first < bf16_block; first += bf16_rows_at_once, sums += bf16_rows_at_once * ld) {
-    Bf16Sums own;
-#pragma GCC unroll 8
-    for (int r = 0; r < bf16_rows_at_once; ++r)
+template <int Halves>
+inline void bf16_multiply_columns(const Bf16Rows& rows, const bfloat16* panel, float* sums, std::int64_t ld,
+                                  bool add) {
+  constexpr int together = bf16_rows_at_once<Halves>, all = bf16_block / 2;
+  const auto last = static_cast<int>(rows.pairs);
+  // With a step of its own behind them, or if all of the last one is needed, no step in place is cut.
+  const std::int64_t uncut = rows.rest != nullptr || last == all ? rows.whole : rows.whole - 1;
+  for (std::int64_t first = 0; first < rows.rows; first += together, sums += together * ld) {
+    __m512 own[together][Halves];
+#pragma GCC unroll 16
+    for (int r = 0; r < together; ++r)
 #pragma GCC unroll 2
-      for (int half = 0; half < 2; ++half)
+      for (int half = 0; half < Halves; ++half)
         own[r][half] = add ? _mm512_loadu_ps(sums + r * ld + 16 * half) : _mm512_setzero_ps();
-    const bfloat16* b = panel;
-    for (std::int64_t step = 0; step < rows.whole; ++step, b += bf16_block * bf16_block)
-      bf16_step(rows.a + first * rows.ld + step * bf16_block, rows.ld, b, own);
-    if (rows.rest != nullptr) bf16_step(rows.rest + first * bf16_block, bf16_block, b, own);
-#pragma GCC unroll 8
-    for (int r = 0; r < bf16_rows_at_once; ++r)
+    const bfloat16 *a = rows.a + first * rows.ld, *b = panel;
+    for (std::int64_t step = 0; step < uncut; ++step, a += bf16_block, b += bf16_block * bf16_block)
+      bf16_pairs<Halves>(a, rows.ld, b, all, own);
+    if (rows.rest != nullptr)
+      bf16_pairs<Halves>(rows.rest + first * bf16_block, bf16_block, b, last, own);
+    else if (uncut < rows.whole)
+      bf16_pairs<Halves>(a, rows.ld, b, last, own);
+#pragma GCC unroll 16
+    for (int r = 0; r < together; ++r)
 #pragma GCC unroll 2
-      for (int half = 0; half < 2; ++half) _mm512_storeu_ps(sums + r * ld + 16 * half, own[r][half]);
+      for (int half = 0; half < Halves; ++half) _mm512_storeu_ps(sums + r * ld + 16 * half, own[r][half]);
   }
+}
+
+// A block of sums with row stride `ld` = A B or += A B for a panel of B: for each 32 of k, twice 16 pairs of
+// rows x 16 columns. Sums of rows and columns that are not needed may stay as they are.
+inline void bf16_multiply(const Bf16Rows& rows, const bfloat16* panel, float* sums, std::int64_t ld, bool add,
+                          std::int64_t columns = bf16_block) {
+  if (columns > 16)
+    bf16_multiply_columns<2>(rows, panel, sums, ld, add);
+  else
+    bf16_multiply_columns<1>(rows, panel, sums, ld, add);
 }
 
 #endif
@@ -269,11 +296,11 @@ inline Bf16Rows bf16_rows(const bfloat16* a, std::int64_t ld, std::int64_t m, st
   const std::int64_t whole = k / bf16_block, left = k - whole * bf16_block;
   if (m < bf16_block) {
     bf16_pack_rows(a, ld, false, m, k, rest, whole_blocks(k));
-    return {rest, whole_blocks(k), whole_blocks(k) / bf16_block};
+    return {rest, whole_blocks(k), whole_blocks(k) / bf16_block, nullptr, last_pairs(k)};
   }
   if (left == 0) return {a, ld, whole};
   bf16_pack_rows(a + whole * bf16_block, ld, false, m, left, rest, bf16_block);
-  return {a, ld, whole, rest};
+  return {a, ld, whole, rest, last_pairs(k)};
 }
 
 inline void bf16_fetch_to_write(const bfloat16* c, std::int64_t ldc) {

@@ -69,12 +69,14 @@ class Bf16Product {
       Bf16Rows rows[tile_size / bf16_block];
       for (std::int64_t i = 0; i < height; i += bf16_block)
         rows[i / bf16_block] = rows_from(batch, i0 + i, l, steps, thread.rest + i * steps_of_k);
+      Bf16Rows& last = rows[(height - 1) / bf16_block];
+      last.rows = (height - 1) % bf16_block + 1;
       for (std::int64_t j = 0; j < width; j += bf16_block) {
         const bfloat16* panel = panels_ + (j0 + j) * depth_ + l * bf16_block;
         for (std::int64_t i = 0; i < height; i += bf16_block) {
           float* sums = thread.sums + (at_once ? 0 : i * tile_size + j);
           const std::int64_t ld = at_once ? bf16_block : tile_size;
-          bf16_multiply(rows[i / bf16_block], panel, sums, ld, l > 0);
+          bf16_multiply(rows[i / bf16_block], panel, sums, ld, l > 0, width - j);
           if (l + steps_of_k >= depth_) store(sums, ld, batch, i0 + i, j0 + j);
         }
       }
@@ -99,7 +101,8 @@ class Bf16Product {
   // The 32 rows from i, elements [l, l + steps).
   Bf16Rows rows_from(std::int64_t batch, std::int64_t i, std::int64_t l, std::int64_t steps,
                      bfloat16* rest) const {
-    if (op_.transpose_a) return {packed_a_ + i * depth_ + l, depth_, divide_up(steps, bf16_block)};
+    if (op_.transpose_a)
+      return {packed_a_ + i * depth_ + l, depth_, divide_up(steps, bf16_block), nullptr, last_pairs(steps)};
     const bfloat16* a = op_.a.data<bfloat16>() + batch * op_.stride_a + i * lda_ + l;
     return bf16_rows(a, lda_, std::min(bf16_block, op_.m - i), steps, rest);
   }

@@ -43,15 +43,17 @@ class Bf16Operand {
   bfloat16* panels_ = nullptr;
 };
 
-// A block of bfloat16 rows whose width is a multiple of a step of k.
+// A block of bfloat16 rows, which are padded to whole steps of k.
 struct Bf16Block {
   bfloat16* at = nullptr;
-  std::int64_t ld = 0;
+  std::int64_t ld = 0, pairs = 0;  // pairs: in the last step
 
   Bf16Block() = default;
   Bf16Block(std::int64_t rows, std::int64_t columns, Scratch& scratch)
-      : at(scratch.narrow(whole_blocks(rows) * whole_blocks(columns))), ld(whole_blocks(columns)) {}
-  Bf16Rows rows(std::int64_t i) const { return {at + i * ld, ld, ld / bf16_block}; }
+      : at(scratch.narrow(whole_blocks(rows) * whole_blocks(columns))),
+        ld(whole_blocks(columns)),
+        pairs(last_pairs(columns)) {}
+  Bf16Rows rows(std::int64_t i) const { return {at + i * ld, ld, ld / bf16_block, nullptr, pairs}; }
 };
 
 COMERA_CPU_END

@@ -30,17 +30,18 @@ struct Bf16RowBlock {
                      across.ld);
   }
 
-  // sums (ranks x columns) = left right, or +=; left: a transpose, right: these rows, with stride `ld`.
-  void weight_gradient(const Bf16Block& left, const bfloat16* right, std::int64_t ld, std::int64_t columns,
-                       const WeightSums& sums, std::int64_t first_column = 0) const {
+  // sums (rank x columns) = left right, or +=; left: a transpose, right: these rows, with stride `ld`.
+  void weight_gradient(const Bf16Block& left, std::int64_t rank, const bfloat16* right, std::int64_t ld,
+                       std::int64_t columns, const WeightSums& sums, std::int64_t first_column = 0) const {
     const std::int64_t steps = whole_blocks(rows) / bf16_block;
     for (std::int64_t j = 0; j < columns; j += bf16_block) {
       bf16_pack_panel(right + j, ld, false, rows, std::min(bf16_block, columns - j), panel);
       if (j + bf16_block < columns)
         for (std::int64_t r = 0; r < rows; ++r) __builtin_prefetch(right + r * ld + j + bf16_block);
-      for (std::int64_t i = 0; i < sums.ranks; i += bf16_block)
-        bf16_multiply({left.at + i * left.ld, left.ld, steps}, panel,
-                      sums.panel(first_column + j) + i * bf16_block, bf16_block, !first);
+      for (std::int64_t i = 0; i < rank; i += bf16_block)
+        bf16_multiply({left.at + i * left.ld, left.ld, steps, nullptr, last_pairs(rows),
+                       std::min(bf16_block, rank - i)},
+                      panel, sums.panel(first_column + j) + i * bf16_block, bf16_block, !first, columns - j);
     }
   }
 };

@@ -116,18 +116,19 @@ class Block {
     for (std::int64_t i = 0; i < rows_; i += bf16_block) {
       const Bf16Rows rows = bf16_rows(dy + i * outputs, outputs, block_.rows_from(i), outputs, memory_.rest);
       for (std::int64_t j = 0; j < rank; j += bf16_block) {
-        bf16_multiply(rows, operands_.b_down_across.panel(j), memory_.sums, bf16_block, false);
+        bf16_multiply(rows, operands_.b_down_across.panel(j), memory_.sums, bf16_block, false, rank - j);
         bf16_store(memory_.sums, bf16_block, bf16_block, bf16_block, dha.at + i * dha.ld + j, dha.ld, false);
       }
     }
     block_.pack_across(dha.at, dha.ld, rank, memory_.dha_across);
-    block_.weight_gradient(memory_.ha_across, dy, outputs, outputs, sums_.db_down);
+    block_.weight_gradient(memory_.ha_across, rank, dy, outputs, outputs, sums_.db_down);
   }
 
   // A chunk of the inner columns: h and du, and their contributions.
   template <Activation activation>
   void inner(std::int64_t c) const {
     const std::int64_t columns = std::min(most_columns, whole_blocks(op_.b_up.dim(1) - c));
+    const std::int64_t rank_up = op_.a_up.dim(1);
     const Bf16Block &h = memory_.h, &du = memory_.du;
     for (std::int64_t j = 0; j < columns; j += bf16_block) {
       if (block_.first) std::fill_n(sums_.dbias + c + j, bf16_block, 0.F);
@@ -141,13 +142,13 @@ class Block {
         diagonal_gradients(i, c + j, h.at + i * h.ld + j, du.at + i * du.ld + j);
       }
     }
-    block_.weight_gradient(memory_.dha_across, h.at, h.ld, columns, sums_.da_down, c);
-    block_.weight_gradient(memory_.xa_across, du.at, du.ld, columns, sums_.db_up, c);
+    block_.weight_gradient(memory_.dha_across, op_.a_down.dim(1), h.at, h.ld, columns, sums_.da_down, c);
+    block_.weight_gradient(memory_.xa_across, rank_up, du.at, du.ld, columns, sums_.db_up, c);
     const std::int64_t ld = memory_.dxa.ld;
     for (std::int64_t i = 0; i < rows_; i += bf16_block) {
       for (std::int64_t j = 0; j < ld; j += bf16_block)
         bf16_multiply({du.at + i * du.ld, du.ld, columns / bf16_block}, operands_.b_up_across.panel(j, c),
-                      memory_.dxa_sums + i * ld + j, ld, c > 0);
+                      memory_.dxa_sums + i * ld + j, ld, c > 0, rank_up - j);
     }
   }
 
@@ -208,7 +209,7 @@ class Block {
       }
     }
     block_.pack_across(dxa.at, dxa.ld, rank, memory_.dxa_across);
-    block_.weight_gradient(memory_.dxa_across, op_.x.data<bfloat16>() + begin_ * inputs, inputs, inputs,
+    block_.weight_gradient(memory_.dxa_across, rank, op_.x.data<bfloat16>() + begin_ * inputs, inputs, inputs,
                            sums_.da_up);
   }
 

@@ -70,7 +70,7 @@ void one_block(const TTFeedForwardForward& op, const Operands& operands, const M
   const std::int64_t rank_up = op.a_up.dim(1), rank_down = op.a_down.dim(1);
   const Bf16Rows x = bf16_rows(op.x.data<bfloat16>() + begin * inputs, inputs, rows, inputs, memory.rest);
   for (std::int64_t j = 0; j < rank_up; j += bf16_block) {
-    bf16_multiply(x, operands.a_up.panel(j), memory.sums, bf16_block, false);
+    bf16_multiply(x, operands.a_up.panel(j), memory.sums, bf16_block, false, rank_up - j);
     keep(memory.sums, bf16_block, rows, j, rank_up, op.xa.data<bfloat16>() + begin * rank_up, memory.xa);
   }
   const float *d_up = op.diagonal_up ? op.diagonal_up.data<float>() : nullptr,
@@ -91,7 +91,7 @@ void one_block(const TTFeedForwardForward& op, const Operands& operands, const M
     }
     for (std::int64_t j = 0; j < rank_down; j += bf16_block)
       bf16_multiply({memory.h.at, memory.h.ld, columns / bf16_block}, operands.a_down.panel(j, c),
-                    memory.ha_sums + j, ha_apart, c > 0);
+                    memory.ha_sums + j, ha_apart, c > 0, rank_down - j);
   }
   for (std::int64_t j = 0; j < rank_down; j += bf16_block)
     keep(memory.ha_sums + j, ha_apart, rows, j, rank_down, op.ha.data<bfloat16>() + begin * rank_down,

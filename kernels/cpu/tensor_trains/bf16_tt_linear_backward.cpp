@@ -122,12 +122,12 @@ class Block {
     const bfloat16* du = output.dy.data<bfloat16>() + block_.begin * width;
     block_.pack_across(op_.xa.data<bfloat16>() + block_.begin * all_ + output.column, all_, rank,
                        memory_.xa_across);
-    block_.weight_gradient(memory_.xa_across, du, width, width, sums_.db[i]);
+    block_.weight_gradient(memory_.xa_across, rank, du, width, width, sums_.db[i]);
     const Bf16Block& dxa = memory_.dxa;
     for (std::int64_t r = 0; r < block_.rows; r += bf16_block) {
       const Bf16Rows rows = bf16_rows(du + r * width, width, block_.rows_from(r), width, memory_.rest);
       for (std::int64_t j = 0; j < rank; j += bf16_block) {
-        bf16_multiply(rows, operands_.b_across[i].panel(j), memory_.sums, bf16_block, false);
+        bf16_multiply(rows, operands_.b_across[i].panel(j), memory_.sums, bf16_block, false, rank - j);
         bf16_store(memory_.sums, bf16_block, block_.rows_from(r), std::min(bf16_block, rank - j),
                    dxa.at + r * dxa.ld + output.column + j, dxa.ld, false);
       }
@@ -170,8 +170,8 @@ class Block {
       }
     }
     block_.pack_across(dxa.at, dxa.ld, all_, memory_.dxa_across);
-    block_.weight_gradient(memory_.dxa_across, op_.x.data<bfloat16>() + block_.begin * inputs, inputs, inputs,
-                           sums_.da);
+    block_.weight_gradient(memory_.dxa_across, all_, op_.x.data<bfloat16>() + block_.begin * inputs, inputs,
+                           inputs, sums_.da);
   }
 
   const TTLinearBackward& op_;

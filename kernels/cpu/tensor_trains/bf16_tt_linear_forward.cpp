@@ -72,7 +72,7 @@ void one_block(const TTLinearForward& op, const Operands& operands, const Memory
   const Bf16Rows x = bf16_rows(op.x.data<bfloat16>() + begin * inputs, inputs, rows, inputs, memory.rest);
   bfloat16* xa = op.xa.data<bfloat16>() + begin * all;
   for (std::int64_t j = 0; j < all; j += bf16_block) {
-    bf16_multiply(x, operands.a.panel(j), memory.sums, bf16_block, false);
+    bf16_multiply(x, operands.a.panel(j), memory.sums, bf16_block, false, all - j);
     bf16_store(memory.sums, bf16_block, rows, std::min(bf16_block, all - j), xa + j, all, false);
   }
   for (int i = 0; i < op.outputs; ++i) {

@@ -6,7 +6,8 @@ namespace comera {
 
 // All rows of some left rows of a tensor-train matrix, for a tied decoder:
 //   rows[l R + r][a nr + b] = Σ_k left[l, a, k] right[k, r, b],   R = right's rows
-// The factors are contracted in the master type; rows are rounded once, to their own.
+// Sums are in the master type and rounded once, to the rows' own. Where that is narrow, a kernel may round
+// the factors to it first.
 struct TTMTableForward {
   Tensor left;   // (L, nl, rank), of the master type
   Tensor right;  // (rank, R, nr), of the master type
@@ -18,8 +19,8 @@ struct TTMTableForward {
 
 //   dleft[l, a, k] += Σ_rb drows[l R + r][a nr + b] right[k, r, b];   dright alike, with left
 struct TTMTableBackward {
-  Tensor left, right;    // as above
-  Tensor drows;          // (L R, nl nr), of the master type
+  Tensor left, right;    // as above, of drows' master type
+  Tensor drows;          // (L R, nl nr), of any type
   Tensor dleft, dright;  // in and out, shaped as left and right
 
   DType compute() const { return drows.dtype(); }

@@ -25,6 +25,13 @@ void ttm_table_forward(const TTMTableForward& op, const Context& context) {
 }
 
 void ttm_table_backward(const TTMTableBackward& op, const Context& context) {
+  if (op.drows.dtype() != op.left.dtype()) {
+    ArenaScope scope(context.arena);
+    TTMTableBackward wide = op;
+    wide.drows = scope.tensor(op.drows.shape(), op.left.dtype());
+    run(context, Cast{.x = op.drows, .y = wide.drows});
+    return run(context, wide);
+  }
   const std::int64_t left_rows = op.left.dim(0), nl = op.left.dim(1), rank = op.left.dim(2);
   const std::int64_t right_rows = op.right.dim(1), nr = op.right.dim(2);
   ArenaScope scope(context.arena);
@@ -52,7 +59,7 @@ void ttm_table_backward(const TTMTableBackward& op, const Context& context) {
 
 void compose_ttm_table(Backend& backend, DType compute) {
   backend.compose<TTMTableForward>(compute, ttm_table_forward);
-  if (compute == master_of(compute)) backend.compose<TTMTableBackward>(compute, ttm_table_backward);
+  backend.compose<TTMTableBackward>(compute, ttm_table_backward);
 }
 
 }  // namespace comera
