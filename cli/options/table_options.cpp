@@ -48,8 +48,8 @@ data::TaskColumns given_columns(const TaskSection& task, const TableOptions& opt
 }
 
 // Of small tables more, so that the scores say something.
-double share_to_hold_out(std::int64_t rows) {
-  constexpr double usual = 0.1, of_few = 0.2, enough_rows = 5000;
+double share_to_hold_out(std::int64_t rows, double enough_rows = 5000) {
+  constexpr double usual = 0.1, of_few = 0.2;
   if (rows < 100) return of_few;
   return std::min(usual, std::ceil(1e4 * enough_rows / static_cast<double>(rows)) / 1e4);
 }
@@ -181,10 +181,13 @@ TableTask with_table(Recipe recipe, const TableOptions& options, const std::vect
     task.validation = {absolute(options.validation)};
     task.held_out = 0;
   } else if (task.validation.empty() && task.held_out == 0 && !sets_key(overrides, "task.held_out") &&
-             !(task.kind == data::TaskKind::contrastive &&
-               (task.text.size() < 2 ||
-                learns_each_text(found.recipe)))) {  // a single text would find itself
-    task.held_out = share_to_hold_out(found.rows);
+             !(task.kind == data::TaskKind::contrastive && task.text.size() < 2 &&
+               !learns_each_text(found.recipe))) {  // a single text would find itself
+    const bool of_student = task.kind == data::TaskKind::contrastive && learns_each_text(found.recipe);
+    if (!of_student)
+      task.held_out = share_to_hold_out(found.rows);
+    else if (task.similarity.empty())
+      task.held_out = share_to_hold_out(found.rows, 1000);
   }
   return found;
 }

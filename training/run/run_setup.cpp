@@ -323,8 +323,14 @@ RunSetup::RunSetup(const Recipe& given, const TrainingOptions& given_options) : 
       teacher = answers->teacher();
       kept = answers->file();
       of_encoder->set_answers(std::move(answers));
+      if (of_encoder->compares_with_teacher()) {
+        TrainedTeacher of_held_out(recipe, *tokenizer, encoder->config(), *processor);
+        of_encoder->compare_with(of_held_out.teacher(), *processor, *host);
+      }
     } else if (auto of_recipe = find_teacher(recipe, *tokenizer, encoder->config(), *processor)) {
       teacher = of_recipe->file();
+      if (of_encoder->compares_with_teacher())
+        of_encoder->compare_with(of_recipe->teacher(), *processor, *host);
       of_encoder->set_teacher(std::move(of_recipe));
     }
     task = std::move(of_encoder);

@@ -16,10 +16,12 @@
 #include "storage/json_file.h"
 #include "storage/seal.h"
 #include "storage/small_file.h"
+#include "training/distillation/trained_teacher.h"
 #include "training/inference/inference_engine.h"
 #include "training/inference/trained_model.h"
 #include "training/tasks/annotated_task.h"
 #include "training/tasks/sequence_task.h"
+#include "training/vectors/contrastive_task.h"
 #include "training/vectors/vector_scores.h"
 
 namespace comera {
@@ -187,7 +189,13 @@ std::vector<data::TaskScores> score_model(const std::filesystem::path& checkpoin
   std::vector<data::TaskScores> scores;
   if (task.kind == data::TaskKind::contrastive) {
     InferenceEngine engine(loaded.model, output_of(config.pooling), loaded.processor);
-    std::vector<VectorSet> sets = read_pairs(task, loaded.tokenizer, length);
+    const bool compares = compares_with_teacher(recipe);
+    std::vector<VectorSet> sets =
+        compares ? read_texts(task, loaded.tokenizer, length) : read_pairs(task, loaded.tokenizer, length);
+    if (compares) {
+      TrainedTeacher teacher(recipe, loaded.tokenizer, config, loaded.processor);
+      for (VectorSet& set : sets) ask_teacher(set, teacher.teacher(), loaded.processor, length);
+    }
     for (VectorSet& set : read_similarity(recipe.task.similarity, loaded.tokenizer, length))
       sets.push_back(std::move(set));
     for (const VectorSet& set : sets)

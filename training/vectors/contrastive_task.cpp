@@ -30,6 +30,9 @@ void check_rows(const TaskSection& section) {
                           section.label));
 }
 
+// Otherwise its texts are those that a teacher has vectors of, each by itself.
+bool learns_pairs(const Recipe& recipe) { return !recipe.distillation || recipe.distillation->targets; }
+
 void check_metric(const TaskSection& section, bool has_pairs) {
   const bool has_scores = !section.similarity.empty(),
              by_scores = *section.metric == data::TaskMetric::spearman;
@@ -65,10 +68,14 @@ void require_negatives(const Recipe& recipe, const EncoderConfig& config) {
   }
 }
 
-// Otherwise its texts are those that a teacher has vectors of, each by itself.
-bool learns_pairs(const Recipe& recipe) { return !recipe.distillation || recipe.distillation->targets; }
-
 }  // namespace
+
+bool compares_with_teacher(const Recipe& recipe) {
+  const TaskSection& section = recipe.task;
+  return section.kind == data::TaskKind::contrastive && !learns_pairs(recipe) && section.similarity.empty() &&
+         (section.held_out > 0 || !section.validation.empty()) &&
+         section.metric.value_or(data::TaskMetric::spearman) == data::TaskMetric::spearman;
+}
 
 Recipe resolve_contrastive(const Recipe& recipe, const data::Task& task) {
   Recipe resolved = recipe;
@@ -76,9 +83,9 @@ Recipe resolve_contrastive(const Recipe& recipe, const data::Task& task) {
   check_rows(recipe.task);
   TaskSection& section = resolved.task;
   section.kind = task.kind;
-  section.metric = task.metric;
+  section.metric = compares_with_teacher(recipe) ? data::TaskMetric::spearman : task.metric;
   section.text = task.text;
-  check_metric(section, !task.validation.empty());
+  if (!compares_with_teacher(recipe)) check_metric(section, !task.validation.empty());
   if (learns_pairs(recipe)) require_dropout(resolved);
   resolved.model.pairs = PairEncoding::separate;
   for (const char* layer : {"head.transform", "head.pooler"}) resolved.tensorized.ranks.erase(layer);
@@ -93,9 +100,10 @@ ContrastiveTask::ContrastiveTask(const Recipe& recipe, const data::Tokenizer& to
     : FileTask(task_of(recipe.task), tokenizer),
       config_(config),
       pairs_(learns_pairs(recipe)),
+      compares_(comera::compares_with_teacher(recipe)),
       length_(longest_of(recipe)),
       train_(data::Examples::read(task_, task_.train, tokenizer, !task_.label.empty(), length_)),
-      sets_(read_pairs(task_, tokenizer, length_)) {
+      sets_(compares_ ? read_texts(task_, tokenizer, length_) : read_pairs(task_, tokenizer, length_)) {
   if (pairs_) require_negatives(recipe, config);
   if (pairs_ && train_.count() < 2)
     throw Error(fmt::format("{}: has one example only, which has no negatives; give more rows", source()));
@@ -110,7 +118,7 @@ double ContrastiveTask::targets(const data::Batch& batch) const {
 std::vector<GivenFile> ContrastiveTask::held_out() const {
   std::vector<GivenFile> files;
   for (const VectorSet& set : sets_)
-    files.push_back({set.retrieval ? "task.validation" : "task.similarity", set.file.string(),
+    files.push_back({set.retrieval || compares_ ? "task.validation" : "task.similarity", set.file.string(),
                      set.examples.fingerprint()});
   return files;
 }
@@ -137,6 +145,11 @@ std::optional<Evaluation> ContrastiveTask::evaluate(StepEngine& engine, const Mo
   return evaluation_of(std::move(scores), score);
 }
 
+void ContrastiveTask::compare_with(const Teacher& teacher, const Processor& processor,
+                                   Communicator& processes) {
+  for (VectorSet& set : sets_) ask_teacher(set, teacher, processor, length_, processes);
+}
+
 std::vector<std::string> ContrastiveTask::reports() const {
   const data::ContrastiveSamples samples(train_, texts(), length_);
   const char* const what = !pairs_        ? "rows, each text by itself"
@@ -151,8 +164,11 @@ std::vector<std::string> ContrastiveTask::reports() const {
   };
   add(train_);
   for (const VectorSet& set : sets_) {
-    lines.push_back(fmt::format("{}: {} pairs of texts{}", set.name, grouped(set.examples.count()),
-                                set.retrieval ? "" : " with a score"));
+    lines.push_back(compares_
+                        ? fmt::format("{}: {} rows, whose texts are compared as the teacher compares them",
+                                      set.name, grouped(set.examples.count()))
+                        : fmt::format("{}: {} pairs of texts{}", set.name, grouped(set.examples.count()),
+                                      set.retrieval ? "" : " with a score"));
     add(set.examples);
   }
   return lines;

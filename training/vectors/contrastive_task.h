@@ -5,6 +5,10 @@
 
 namespace comera {
 
+// Whether a student of single texts is evaluated by held-out texts: how like the teacher's the cosines of its
+// vectors are. Not where the recipe has scored pairs, which say more.
+bool compares_with_teacher(const Recipe& recipe);
+
 // The recipe with everything that a contrastive task determines filled in, and its head. UsageError for what
 // contradicts itself. task: task_of() of the recipe.
 Recipe resolve_contrastive(const Recipe& recipe, const data::Task& task);
@@ -26,6 +30,9 @@ class ContrastiveTask final : public FileTask {
                                      const data::LoaderOptions& options, std::int64_t most_micro_batches,
                                      const std::function<bool()>& stop, Communicator& communicator) override;
 
+  bool compares_with_teacher() const override { return compares_; }
+  void compare_with(const Teacher& teacher, const Processor& processor, Communicator& processes) override;
+
   // What was read and what was left out: readable lines.
   std::vector<std::string> reports() const;
 
@@ -35,6 +42,7 @@ class ContrastiveTask final : public FileTask {
 
   EncoderConfig config_;
   bool pairs_;           // whether it learns from them, and not only from a teacher's vectors of each text
+  bool compares_;        // held-out texts with the teacher's vectors
   std::int64_t length_;  // of the longest phase
   data::Examples train_;
   std::vector<VectorSet> sets_;

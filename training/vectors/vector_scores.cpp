@@ -17,6 +17,10 @@ namespace {
 
 constexpr std::int64_t texts = 2;  // query and document, or the two that are compared
 
+std::span<const float> row_of(const std::vector<float>& rows, std::int64_t i, std::int64_t width) {
+  return std::span(rows).subspan(static_cast<std::size_t>(i * width), static_cast<std::size_t>(width));
+}
+
 // Every second row, from the first or the second one, in float32 and of length 1.
 std::vector<float> unit_rows(const std::vector<double>& vectors, std::int64_t width, std::int64_t first) {
   std::vector<float> rows;
@@ -50,13 +54,29 @@ data::TaskScores similarity(const VectorSet& set, const std::vector<float>& firs
   std::vector<double> cosines;
   std::vector<float> scores;
   for (std::int64_t i = 0; i < set.examples.count(); ++i) {
-    const auto row = [&](const std::vector<float>& rows) {
-      return std::span(rows).subspan(static_cast<std::size_t>(i * width), static_cast<std::size_t>(width));
-    };
-    cosines.push_back(data::dot(row(first), row(second)));
+    cosines.push_back(data::dot(row_of(first, i, width), row_of(second, i, width)));
     scores.push_back(set.examples.score(i));
   }
   return data::similarity_scores(cosines, scores);
+}
+
+data::TaskScores likeness(const std::vector<TaughtPair>& pairs, std::vector<float> rows, std::int64_t width) {
+  data::scale_to_unit_length(rows, width);
+  std::vector<double> cosines;
+  std::vector<float> scores;
+  for (const TaughtPair& pair : pairs) {
+    cosines.push_back(data::dot(row_of(rows, pair.first, width), row_of(rows, pair.second, width)));
+    scores.push_back(pair.cosine);
+  }
+  return data::similarity_scores(cosines, scores);
+}
+
+data::TaskScores scores_of(const VectorSet& set, const std::vector<double>& vectors, std::int64_t width,
+                           std::int64_t length, double temperature) {
+  if (!set.taught.empty()) return likeness(set.taught, {vectors.begin(), vectors.end()}, width);
+  const std::vector<float> first = unit_rows(vectors, width, 0), second = unit_rows(vectors, width, 1);
+  return set.retrieval ? retrieval(set, first, second, width, length, temperature)
+                       : similarity(set, first, second, width);
 }
 
 }  // namespace
@@ -94,24 +114,78 @@ std::vector<VectorSet> read_similarity(const std::vector<std::string>& files,
   return sets;
 }
 
+std::vector<VectorSet> read_texts(const data::Task& task, const data::Tokenizer& tokenizer,
+                                  std::int64_t length) {
+  std::vector<VectorSet> sets;
+  for (const data::Task::Set& set : task.validation)
+    sets.push_back({.name = set.name,
+                    .file = set.file,
+                    .examples = data::Examples::read(task, {set}, tokenizer, !task.label.empty(), length),
+                    .texts = std::ssize(task.text)});
+  return sets;
+}
+
+std::vector<TaughtPair> pairs_by(std::vector<float> vectors, const std::vector<std::int32_t>& identities) {
+  constexpr std::int64_t around = 1000;
+  const std::int64_t count = std::ssize(identities),
+                     width = std::ssize(vectors) / std::max<std::int64_t>(count, 1);
+  data::scale_to_unit_length(vectors, width);
+  std::vector<TaughtPair> pairs;
+  for (std::int64_t first = 0; first < count; first += around) {
+    const std::int64_t end = std::min(count, first + around);
+    for (std::int64_t i = first; i < end; ++i) {
+      std::optional<TaughtPair> nearest;
+      const auto pair_with = [&](std::int64_t other) {
+        return TaughtPair{
+            i, other,
+            static_cast<float>(data::dot(row_of(vectors, i, width), row_of(vectors, other, width)))};
+      };
+      for (std::int64_t other = first; other < end; ++other) {
+        if (identities[i] == identities[other]) continue;  // as is a text itself
+        const TaughtPair pair = pair_with(other);
+        if (!nearest || pair.cosine > nearest->cosine) nearest = pair;
+      }
+      if (!nearest) continue;
+      pairs.push_back(*nearest);
+      const std::int64_t next = i + 1 < end ? i + 1 : first;
+      if (next != nearest->second && identities[i] != identities[next]) pairs.push_back(pair_with(next));
+    }
+  }
+  return pairs;
+}
+
+void ask_teacher(VectorSet& set, const Teacher& teacher, const Processor& processor, std::int64_t length,
+                 Communicator& processes) {
+  InferenceEngine engine(teacher.model(), output_of(teacher.pooling()), processor);
+  const MicroBatchCapacity capacity = data::capacity_for(std::max<std::int64_t>(4096, 2 * length), length, 0,
+                                                         teacher.model().config().vocabulary);
+  const auto vectors =
+      gathered_values(engine, std::make_unique<data::SeparateTexts>(set.examples, set.texts, length),
+                      capacity, set.examples.count() * set.texts * engine.width(), keep_row, {}, processes);
+  set.taught =
+      pairs_by({vectors->begin(), vectors->end()}, data::text_identities(set.examples, set.texts, length));
+  if (set.taught.empty())
+    throw Error(
+        fmt::format("{}: has no two different texts to compare with the teacher; give more rows, or "
+                    "set task.held_out to 0",
+                    set.file.string()));
+}
+
 std::optional<data::TaskScores> score_vectors(InferenceEngine& engine, const VectorSet& set,
                                               MicroBatchCapacity capacity, double temperature,
                                               const std::function<bool()>& stop, Communicator& communicator) {
   capacity.scores = 1;  // sequences without answers
   // Of all texts, one after the other, from example 0 on.
-  const auto vectors =
-      gathered_values(engine, std::make_unique<data::SeparateTexts>(set.examples, texts, capacity.longest),
-                      capacity, set.examples.count() * texts * engine.width(), keep_row, stop, communicator);
+  const auto vectors = gathered_values(
+      engine, std::make_unique<data::SeparateTexts>(set.examples, set.texts, capacity.longest), capacity,
+      set.examples.count() * set.texts * engine.width(), keep_row, stop, communicator);
   if (!vectors) return std::nullopt;
   data::TaskScores scores;
   if (!all_finite(*vectors)) {
     scores = data::unknown_scores(data::TaskKind::contrastive, set.examples.count());
     scores.documents = set.retrieval ? set.examples.count() : 0;
   } else {
-    const std::int64_t width = engine.width();
-    const std::vector<float> first = unit_rows(*vectors, width, 0), second = unit_rows(*vectors, width, 1);
-    scores = set.retrieval ? retrieval(set, first, second, width, capacity.longest, temperature)
-                           : similarity(set, first, second, width);
+    scores = scores_of(set, *vectors, engine.width(), capacity.longest, temperature);
   }
   scores.set = set.name;
   return scores;

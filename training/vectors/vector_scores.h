@@ -8,10 +8,17 @@
 #include "data/tables/examples.h"
 #include "data/tasks/scores.h"
 #include "distributed/communicator.h"
+#include "model/teacher.h"
 #include "recipes/recipe.h"
 #include "training/inference/inference_engine.h"
 
 namespace comera {
+
+// Two texts, by their places among those of a set one after the other, and the cosine of a teacher's vectors.
+struct TaughtPair {
+  std::int64_t first = 0, second = 0;
+  float cosine = 0;
+};
 
 // What an encoder's vectors are scored on, in memory.
 struct VectorSet {
@@ -19,6 +26,8 @@ struct VectorSet {
   std::filesystem::path file;
   bool retrieval = false;  // pairs of query and document; otherwise pairs of texts with a score
   data::Examples examples;
+  std::vector<TaughtPair> taught = {};  // instead of the examples' pairs, if there are any
+  std::int64_t texts = 2;               // of an example
 };
 
 // The validation files of a contrastive task, or held-out rows: pairs of texts that belong together.
@@ -29,6 +38,16 @@ std::vector<VectorSet> read_pairs(const data::Task& task, const data::Tokenizer&
 // without them.
 std::vector<VectorSet> read_similarity(const std::vector<std::string>& files,
                                        const data::Tokenizer& tokenizer, std::int64_t length);
+
+// The files of a task as single texts that a student and its teacher read. They have no pairs yet.
+std::vector<VectorSet> read_texts(const data::Task& task, const data::Tokenizer& tokenizer,
+                                  std::int64_t length);
+// Pairs of texts, each with the one that is nearest to it by its vector among those around it, and with the
+// next one. identities: equal texts have one number. vectors: of all texts, of any length.
+std::vector<TaughtPair> pairs_by(std::vector<float> vectors, const std::vector<std::int32_t>& identities);
+// Fills in a set's pairs by the vectors of a teacher, in all processes together.
+void ask_teacher(VectorSet& set, const Teacher& teacher, const Processor& processor, std::int64_t length,
+                 Communicator& processes = one_process());
 
 // Scores the vectors of an engine whose output is `mean` or `first`: retrieval_scores() or
 // similarity_scores(), or unknown_scores() if they are not finite. The processes share the work, and each

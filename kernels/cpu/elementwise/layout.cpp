@@ -46,6 +46,18 @@ void fill(const Fill& op, const KernelContext&) {
   });
 }
 
+namespace {
+// y (columns x p x inner) = x (p x q x inner) for columns [0, columns) of its q. Inner: `inner` if it is
+// known here.
+template <std::int64_t Inner>
+void swap_columns(const float* x, std::int64_t p, std::int64_t q, std::int64_t inner, std::int64_t columns,
+                  float* y) {
+  const std::int64_t size = Inner == 0 ? inner : Inner;
+  for (std::int64_t j = 0; j < columns; ++j)
+    for (std::int64_t i = 0; i < p; ++i) std::copy_n(x + (i * q + j) * size, size, y + (j * p + i) * size);
+}
+}  // namespace
+
 void swap_axes(const SwapAxes& op, const KernelContext&) {
   const std::int64_t outer = op.x.dim(0), p = op.x.dim(1), q = op.x.dim(2), inner = op.x.dim(3);
   constexpr std::int64_t columns = 64;  // of q in a piece
@@ -57,11 +69,8 @@ void swap_axes(const SwapAxes& op, const KernelContext&) {
     const float* x = op.x.data<float>() + o * p * q * inner;
     float* y = op.y.data<float>() + o * p * q * inner;
     if (inner == 1) return transpose(x + begin, q, p, end - begin, y + begin * p, p);
-    for (std::int64_t j = begin; j < end; ++j) {
-      for (std::int64_t i = 0; i < p; ++i) {
-        std::copy_n(x + (i * q + j) * inner, inner, y + (j * p + i) * inner);
-      }
-    }
+    const auto swap = inner == 8 ? swap_columns<8> : inner == 16 ? swap_columns<16> : swap_columns<0>;
+    swap(x + begin * inner, p, q, inner, end - begin, y + begin * p * inner);
   });
 }
 

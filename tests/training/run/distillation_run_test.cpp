@@ -184,6 +184,37 @@ TEST_F(DistillationRun, KeptLogitsTeachTheSame) {
   }
 }
 
+// Without scored pairs held-out texts say how like the teacher's a student's vectors are.
+TEST_F(DistillationRun, HeldOutTextsAreComparedWithTheTeacher) {
+  make_teacher({"model.hidden=48", "model.ffn=48"});
+  const auto scores = [&](const char* run) {
+    std::ifstream lines(folder() / run / "metrics.jsonl");
+    std::vector<double> all;
+    for (std::string line; std::getline(lines, line);)
+      if (const auto json = nlohmann::json::parse(line); json.contains("score")) all.push_back(json["score"]);
+    return all;
+  };
+  const std::vector<std::string> settings =
+      vectors({"task.held_out=0.3", "run.evaluation_interval=20", "phase.0.steps=80", "phase.1.steps=40",
+               "phase.0.learning_rate=6e-3", "phase.1.learning_rate=2e-3", "phase.1.length=16"});
+  const TrainingOutcome whole = finetune(recipe("whole", settings));
+  ASSERT_TRUE(whole.evaluation);
+  const std::vector<double> of_whole = scores("whole");
+  ASSERT_GT(of_whole.size(), 4u);
+  EXPECT_GT(of_whole.back(), of_whole.front());
+  EXPECT_GT(of_whole.back(), 0.8);
+  EXPECT_EQ(load_recipe(folder() / "whole/recipe.toml").task.metric, data::TaskMetric::spearman);
+  for (const std::int64_t stop : {30, 90}) finetune(recipe("parts", settings), stop);
+  expect_equal_checkpoints(whole.checkpoint, finetune(recipe("parts", settings)).checkpoint);
+  EXPECT_EQ(scores("parts"), of_whole);
+  finetune(recipe("kept", with(settings, {fmt::format("distillation.cache=\"{}\"",
+                                                      (folder() / "answers.h5").string())})));
+  ASSERT_EQ(scores("kept").size(), of_whole.size());
+  EXPECT_NEAR(scores("kept").back(), of_whole.back(), 0.01);
+  expect(run_program({"eval", (folder() / "whole").string()}), 2,
+         {"compared with its teacher", "--similarity FILE"});
+}
+
 TEST_F(DistillationRun, AnotherTeacherIsAnotherRun) {
   make_teacher();
   finetune(recipe("student", vectors()), 3);
@@ -265,6 +296,14 @@ TEST_F(DistillationRun, TheProgramMakesAStudent) {
                                   "phase.0.epochs=0.2",
                                   "--set",
                                   "phase.0.tokens_per_micro_batch=256"};
+  // A tenth of the table's rows, held out by their texts, has one text alone.
+  expect(run_program([&] {
+           std::vector<std::string> first = own;
+           *(std::ranges::find(first, "--output") + 1) = at("same");
+           return first;
+         }()),
+         1, {"no two different texts to compare", "set task.held_out to 0"});
+  own.insert(own.end(), {"--set", "task.held_out=0"});
   const ProgramResult made = run_program([&] {
     std::vector<std::string> first = own;
     first.insert(first.end(), {"--resume", "auto", "--stop-after", "1"});
