@@ -16,7 +16,7 @@ extern "C" void COMERA_REGISTER_ALL(comera::Backend& backend) {
                                  fits_kernels<comera::operation>());
   COMERA_BF16_KERNELS(COMERA_REGISTER)
 #undef COMERA_REGISTER
-#ifndef COMERA_WIDE_MUON
+#ifdef __AMX_BF16__
   backend.set<comera::Muon>(comera::DType::float32, muon, muon_scratch);
 #endif
 }

@@ -97,26 +97,20 @@ INSTANTIATE_TEST_SUITE_P(Cpu, Operations,
                          testing::Combine(testing::ValuesIn(wide_sets()),
                                           testing::ValuesIn(operation_cases())),
                          name_of_case);
-// Muon has kernels of its own for AMX and AVX-512 BF16. The latter round operands to 8 bits.
-std::vector<std::string_view> if_there_is(std::string_view wanted) {
+// Muon has a kernel of its own for AMX.
+std::vector<std::string_view> amx_if_there_is() {
   std::vector<std::string_view> sets = cpu_instruction_sets();
-  std::erase_if(sets, [&](std::string_view set) { return set != wanted; });
+  std::erase_if(sets, [](std::string_view set) { return set != "amx"; });
   return sets;
 }
-std::vector<OperationCase> muon_cases(double tolerance_of_rounded) {
+std::vector<OperationCase> muon_cases() {
   std::vector<OperationCase> cases = operation_cases();
   std::erase_if(cases, [](const OperationCase& one) { return !one.name.starts_with("Muon_"); });
-  for (OperationCase& one : cases)
-    if (one.name.starts_with("Muon_rounds")) one.tolerance = std::max(one.tolerance, tolerance_of_rounded);
   return cases;
 }
 INSTANTIATE_TEST_SUITE_P(Amx, Operations,
-                         testing::Combine(testing::ValuesIn(if_there_is("amx")),
-                                          testing::ValuesIn(muon_cases(0))),
-                         name_of_case);
-INSTANTIATE_TEST_SUITE_P(Bf16, Operations,
-                         testing::Combine(testing::ValuesIn(if_there_is("bf16")),
-                                          testing::ValuesIn(muon_cases(0.1))),
+                         testing::Combine(testing::ValuesIn(amx_if_there_is()),
+                                          testing::ValuesIn(muon_cases())),
                          name_of_case);
 
 // It takes long.

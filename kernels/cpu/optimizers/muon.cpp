@@ -8,7 +8,7 @@
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/cpu/threads.h"
-#ifdef __AVX512BF16__
+#ifdef __AMX_BF16__
 #include "kernels/cpu/products/split_product.h"
 #endif
 
@@ -32,15 +32,7 @@ void exact_product(std::int64_t m, std::int64_t n, std::int64_t k, const float* 
          .ldc = n});
 }
 
-#ifdef __AVX512BF16__
-
-// AMX multiplies so much faster that three products take less time than one in float32; with AVX-512 BF16
-// only one does.
 #ifdef __AMX_BF16__
-constexpr int operand_parts = 2;
-#else
-constexpr int operand_parts = 1;
-#endif
 
 // The same, rounded where the operation allows it.
 class Products {
@@ -61,7 +53,7 @@ class Products {
   }
 
  private:
-  std::optional<SplitOperands<operand_parts>> split_;
+  std::optional<SplitOperands> split_;
 };
 using Tiles = Bf16Tiles;
 

@@ -4,25 +4,20 @@
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/scratch.h"
 
-// Products of float32 matrices on a processor that multiplies bfloat16 faster; sums are float32.
+// Products of float32 matrices on a processor that multiplies bfloat16 much faster (AMX): each operand is the
+// sum of two bfloat16 numbers, and three of the four products are computed. The relative error of a product
+// of two numbers is about 2^-16; sums are float32.
 COMERA_CPU_BEGIN
 
-// Memory for the operands of the largest product; of one thread. With two parts each operand is the sum of
-// two bfloat16 numbers, and three of the four products are computed: the relative error of a product of two
-// numbers is about 2^-16. With one part operands are rounded, and it is about 2^-8.
-template <int Parts>
+// Memory for the operands of the largest product; of one thread.
 class SplitOperands {
  public:
   // elements: of the larger operand with both sides padded to whole blocks; longest: its longest row.
   SplitOperands(std::int64_t elements, std::int64_t longest, Scratch& scratch)
-      : sums_(scratch.floats(bf16_block * bf16_block)) {
-    static_assert(Parts == 1 || Parts == 2);
-    for (int part = 0; part < Parts; ++part) {
-      left_[part] = scratch.narrow(elements);
-      right_[part] = scratch.narrow(elements);
-      parts_[part] = scratch.narrow(bf16_block * longest);
-    }
-  }
+      : left_{scratch.narrow(elements), scratch.narrow(elements)},
+        right_{scratch.narrow(elements), scratch.narrow(elements)},
+        parts_{scratch.narrow(bf16_block * longest), scratch.narrow(bf16_block * longest)},
+        sums_(scratch.floats(bf16_block * bf16_block)) {}
 
   // C (m x n) = op(A) op(B) of adjacent rows.
   void multiply(std::int64_t m, std::int64_t n, std::int64_t k, const float* a, bool transpose_a,
@@ -62,7 +57,7 @@ class SplitOperands {
       for (std::int64_t r = 0; r < rows; r += bf16_block) {
         const std::int64_t some = std::min(bf16_block, rows - r);
         split(from + r * columns, some * columns);
-        for (int part = 0; part < Parts; ++part) pack_stripe(part, r, some);
+        for (int part = 0; part < 2; ++part) pack_stripe(part, r, some);
       }
     };
     if (transpose_a)
@@ -93,11 +88,9 @@ class SplitOperands {
       bf16_multiply({left_[of_a] + i * depth, depth, depth / bf16_block}, right_[of_b] + j * depth, sums_,
                     bf16_block, to_sums);
     };
-    if constexpr (Parts == 2) {
-      add(1, 0, false);  // the small ones first
-      add(0, 1, true);
-    }
-    add(0, 0, Parts == 2);
+    add(1, 0, false);  // the small ones first
+    add(0, 1, true);
+    add(0, 0, true);
   }
 
   void transpose_sums() const {
@@ -114,17 +107,17 @@ class SplitOperands {
           _mm512_storeu_si512(sums_ + (16 * j + r) * bf16_block + 16 * i, quarter[i][j][r]);
   }
 
-  // Each number as a rounded one and, with two parts, the rounded rest, in the same order.
+  // Each number as a rounded one and the rounded rest, in the same order.
   void split(const float* from, std::int64_t count) const {
     for_columns(0, count, [&](std::int64_t i, auto at) {
       const vec whole = at.load(from + i);
       at.store(parts_[0] + i, whole);
-      if constexpr (Parts == 2) at.store(parts_[1] + i, whole - at.load(parts_[0] + i));
+      at.store(parts_[1] + i, whole - at.load(parts_[0] + i));
     });
   }
 
-  bfloat16 *left_[Parts], *right_[Parts];
-  bfloat16* parts_[Parts];  // of 32 rows
+  bfloat16 *left_[2], *right_[2];
+  bfloat16* parts_[2];  // of 32 rows
   float* sums_;
 };
 

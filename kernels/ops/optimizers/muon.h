@@ -41,8 +41,8 @@ struct Muon {
   Tensor matrices;  // MuonMatrix (sizes.count), as bytes
   MuonSizes sizes;
   double beta = 0.95, weight_decay = 0;
-  // Whether operands of the products may be rounded to bfloat16, or to the sum of two of its numbers, where a
-  // backend is quicker so. Entries of U then err by up to 3e-2 of the largest, with sums by up to 3e-3.
+  // Whether operands of the products may be rounded to the sum of two bfloat16 numbers, where a backend is
+  // quicker so. Entries of U then err by up to 3e-3 of the largest.
   bool rounds = false;
   Tensor step_inputs;
   Tensor results;
