@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/products/panels.h"
 #include "kernels/cpu/products/sgemm.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/scratch.h"
@@ -32,6 +33,29 @@ void exact_product(std::int64_t m, std::int64_t n, std::int64_t k, const float* 
          .ldc = n});
 }
 
+// The same of a product that is known to be symmetric: columns of blocks from the diagonal down, and their
+// mirror image.
+void exact_symmetric_product(std::int64_t n, std::int64_t k, const float* a, bool transpose_a, const float* b,
+                             bool transpose_b, float* c) {
+  constexpr std::int64_t width = 64;
+  for (std::int64_t j = 0; j < n; j += width) {
+    const std::int64_t columns = std::min(width, n - j);
+    sgemm({.transpose_a = transpose_a,
+           .transpose_b = transpose_b,
+           .m = n - j,
+           .n = columns,
+           .k = k,
+           .a = a + (transpose_a ? j : j * k),
+           .lda = transpose_a ? n : k,
+           .b = b + (transpose_b ? j * k : j),
+           .ldb = transpose_b ? k : n,
+           .c = c + j * n + j,
+           .ldc = n});
+    const std::int64_t below = j + columns;
+    transpose(c + below * n + j, n, n - below, columns, c + j * n + below, n);
+  }
+}
+
 #ifdef __AMX_BF16__
 
 // The same, rounded where the operation allows it.
@@ -48,7 +72,7 @@ class Products {
   }
   void multiply_symmetric(std::int64_t n, std::int64_t k, const float* a, bool transpose_a, const float* b,
                           bool transpose_b, float* c) const {
-    if (!split_) return exact_product(n, n, k, a, transpose_a, b, transpose_b, c);
+    if (!split_) return exact_symmetric_product(n, k, a, transpose_a, b, transpose_b, c);
     split_->multiply_symmetric(n, k, a, transpose_a, b, transpose_b, c);
   }
 
@@ -68,7 +92,7 @@ struct Products {
   }
   static void multiply_symmetric(std::int64_t n, std::int64_t k, const float* a, bool transpose_a,
                                  const float* b, bool transpose_b, float* c) {
-    exact_product(n, n, k, a, transpose_a, b, transpose_b, c);
+    exact_symmetric_product(n, k, a, transpose_a, b, transpose_b, c);
   }
 };
 struct Tiles {
