@@ -45,6 +45,26 @@ std::vector<std::string> usual_settings(const Recipe& teacher, const DistillOpti
   return settings;
 }
 
+// How a run that this command continues is evaluated, whatever a later version of this program would choose.
+std::vector<std::string> begun_evaluation(const DistillOptions& options) {
+  const std::filesystem::path folder = options.training.output;
+  std::filesystem::path run = folder;
+  if (!options.seeds.empty()) {
+    const std::vector<std::int64_t> seeds = seeds_of(options.seeds);
+    const auto begun = std::ranges::find_if(seeds, [&](std::int64_t seed) {
+      return storage::exists(folder / fmt::format("seed-{}", seed) / "recipe.toml");
+    });
+    if (begun == seeds.end()) return {};
+    run /= fmt::format("seed-{}", *begun);
+  }
+  if (folder.empty() || !storage::exists(run / "recipe.toml")) return {};
+  const TaskSection task = load_recipe(run / "recipe.toml").task;
+  std::vector<std::string> settings;
+  if (task.metric) settings.push_back(fmt::format("task.metric=\"{}\"", data::name_of(*task.metric)));
+  if (options.table.validation.empty()) settings.push_back(fmt::format("task.held_out={}", task.held_out));
+  return settings;
+}
+
 // Before anything is made.
 void check_options(const DistillOptions& options) {
   const TrainingCommandOptions& training = options.training;
@@ -74,6 +94,8 @@ FinetuneOptions with_student(const DistillOptions& options, Communicator& commun
     training.recipe.file = learns_vectors(teacher) ? "distill" : "table";
     for (const std::string& setting : usual_settings(teacher, options)) settings.push_back(setting);
   }
+  if (learns_vectors(teacher) && (training.resume != "never" || !options.seeds.empty()))
+    for (const std::string& setting : begun_evaluation(options)) settings.push_back(setting);
   training.recipe.overrides.insert(training.recipe.overrides.begin(), settings.begin(), settings.end());
   if (training.from.empty()) {
     // A mistake in a key is found before the decomposition, which takes a while.
@@ -101,7 +123,7 @@ void note_evaluation(const Recipe& recipe) {
       task.held_out == 0)
     log_info(
         "note: nothing tells how good the vectors are; name a table of two texts and a score with --set "
-        "task.similarity=FILE\n");
+        "task.similarity=FILE, or texts with --validation FILE\n");
 }
 
 void distill(const DistillOptions& options, Communicator& communicator, StopSignals& signals) {

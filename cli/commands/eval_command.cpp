@@ -95,12 +95,12 @@ void evaluate_vectors(const EvalOptions& options, LoadedModel& loaded) {
   std::vector<std::string> pairs = options.input;
   pairs.insert(pairs.end(), options.pairs.begin(), options.pairs.end());
   const bool given = !pairs.empty() || !options.similarity.empty();
-  // A student of single texts, whose stored recipe has no teacher any more.
+  // A student of single texts. A model that is loaded has no teacher.
   const bool of_student = contrastive && section.metric == data::TaskMetric::spearman &&
                           section.similarity.empty() && (section.held_out > 0 || !section.validation.empty());
   if (!given && of_student)
     throw UsageError(
-        "this student was compared with its teacher on texts that its run had held out; give other data: "
+        "this student's run compared it with its teacher, and eval has no teacher; give other data: "
         "--similarity FILE of pairs with a score, or --pairs FILE");
   if (given) section.validation = pairs, section.held_out = 0, section.similarity = options.similarity;
   data::Task task;

@@ -131,8 +131,9 @@ void add_table_options(CLI::App& command, TableOptions& options) {
               "answers in SQuAD's JSON")
           ->type_name("FILE");
   command
-      .add_option("--validation", options.validation,
-                  "Evaluate on this table (default: on a tenth of the rows of --input, which are held out)")
+      .add_option(
+          "--validation", options.validation,
+          "Evaluate on this table (default: on up to a tenth of the rows of --input, which are held out)")
       ->needs(input)
       ->type_name("FILE");
   command
@@ -186,7 +187,7 @@ TableTask with_table(Recipe recipe, const TableOptions& options, const std::vect
     const bool of_student = task.kind == data::TaskKind::contrastive && learns_each_text(found.recipe);
     if (!of_student)
       task.held_out = share_to_hold_out(found.rows);
-    else if (task.similarity.empty())
+    else if (task.similarity.empty() && found.rows >= 100)  // fewer would say nothing
       task.held_out = share_to_hold_out(found.rows, 1000);
   }
   return found;

@@ -29,17 +29,23 @@ void require_room(std::int64_t length) {
 
 }  // namespace
 
+std::vector<storage::Hash128> text_hashes(const Examples& examples, std::int64_t texts, std::int64_t length) {
+  std::vector<storage::Hash128> hashes;
+  hashes.reserve(static_cast<std::size_t>(examples.count() * texts));
+  for (std::int64_t example = 0; example < examples.count(); ++example)
+    for (std::int64_t text = 0; text < texts; ++text) {
+      const auto ids = shortened(examples.text(example, static_cast<int>(text)), length);
+      hashes.push_back(storage::hash128({reinterpret_cast<const char*>(ids.data()), ids.size_bytes()}));
+    }
+  return hashes;
+}
+
 std::vector<std::int32_t> text_identities(const Examples& examples, std::int64_t texts, std::int64_t length) {
   std::map<storage::Hash128, std::int32_t> known;
   std::vector<std::int32_t> identities;
   identities.reserve(static_cast<std::size_t>(examples.count() * texts));
-  for (std::int64_t example = 0; example < examples.count(); ++example)
-    for (std::int64_t text = 0; text < texts; ++text) {
-      const auto ids = shortened(examples.text(example, static_cast<int>(text)), length);
-      const std::string_view bytes(reinterpret_cast<const char*>(ids.data()), ids.size_bytes());
-      const auto next = static_cast<std::int32_t>(known.size());
-      identities.push_back(known.emplace(storage::hash128(bytes), next).first->second);
-    }
+  for (const storage::Hash128& hash : text_hashes(examples, texts, length))
+    identities.push_back(known.emplace(hash, static_cast<std::int32_t>(known.size())).first->second);
   return identities;
 }
 

@@ -5,6 +5,7 @@
 
 #include "data/shards/samples.h"
 #include "data/tables/examples.h"
+#include "storage/hash.h"
 
 namespace comera::data {
 
@@ -63,6 +64,8 @@ class SeparateTexts final : public SampleSource {
   std::int64_t texts_, length_;
 };
 
+// A hash of the tokens of each text of SeparateTexts.
+std::vector<storage::Hash128> text_hashes(const Examples& examples, std::int64_t texts, std::int64_t length);
 // A number for each text of SeparateTexts, the same for equal ones.
 std::vector<std::int32_t> text_identities(const Examples& examples, std::int64_t texts, std::int64_t length);
 

@@ -276,7 +276,7 @@ TEST_F(Processes, KeptAnswersDoNotDependOnTheirNumber) {
     std::vector<std::string> all = command(
         run, {"task.name=texts", "task.kind=contrastive", "task.text=[\"text\"]",
               fmt::format("task.train=\"{}\"", (folder() / "texts.tsv").string()), "phase.1.length=16",
-              "model.dropout=0", "model.attention_dropout=0", "distillation.vectors=1",
+              "model.dropout=0", "model.attention_dropout=0", "distillation.vectors=1", "task.held_out=0.3",
               fmt::format("distillation.teacher=\"{}\"", (folder() / "teacher").string()),
               fmt::format("distillation.cache=\"{}.h5\"", (folder() / run).string())});
     all[1] = "finetune";

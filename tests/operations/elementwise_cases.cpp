@@ -69,8 +69,13 @@ void add_elementwise_cases(std::vector<OperationCase>& cases) {
                        world.run(op);
                      }});
   }
-  for (const Shape& shape :
-       {Shape{1, 1, 1, 1}, {3, 5, 7, 2}, {2, 71, 131, 1}, {3, 17, 70, 24}, {1, 300, 5, 1}}) {
+  for (const Shape& shape : {Shape{1, 1, 1, 1},
+                             {3, 5, 7, 2},
+                             {2, 71, 131, 1},
+                             {3, 17, 70, 24},
+                             {3, 17, 70, 8},
+                             {2, 33, 66, 16},
+                             {1, 300, 5, 1}}) {
     cases.push_back({fmt::format("SwapAxes_{}_{}_{}_{}", shape[0], shape[1], shape[2], shape[3]), 0,
                      [=](OpTestContext& world) {
                        SwapAxes op;

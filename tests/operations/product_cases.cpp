@@ -404,7 +404,7 @@ void add_product_cases(std::vector<OperationCase>& cases) {
     }
   }
   product_case(cases, {601, 530, 64}, false, false, true, 5);
-  product_case(cases, {512, 161, 96}, true, false, false, 0);  // columns a power of two apart
+  product_case(cases, {512, 161, 96}, true, false, false, 0);  // elements of a column are 2 KiB apart
   product_case(cases, {512, 161, 96}, true, false, true, 512);
   product_case(cases, {120, 48, 3001}, false, true, false, 0);  // little of it beside a long k
   product_case(cases, {48, 40, 48}, false, false, false, 0);    // half blocks

@@ -252,6 +252,15 @@ void root_data_paths(Recipe& recipe) {
     for (std::string& file : *files) root(file);
 }
 
+// Where answers to training texts are kept, there is no teacher yet.
+void compare_with_teacher(EncoderTask& student, const StudentOf& of, const std::function<bool()>& stop,
+                          Communicator& processes) {
+  if (student.teacher() != nullptr)
+    return student.compare_with(*student.teacher(), of.processor, stop, processes);
+  TrainedTeacher loaded(of.recipe, of.tokenizer, of.config, of.processor);
+  student.compare_with(loaded.teacher(), of.processor, stop, processes);
+}
+
 }  // namespace
 
 void RunSetup::log_line(std::string_view line) const { log_to(options.output, "{}\n", line); }
@@ -310,6 +319,7 @@ RunSetup::RunSetup(const Recipe& given, const TrainingOptions& given_options) : 
   nccl = join_devices(*host, recipe, options, *processor);
   // 6. The data: the same files everywhere.
   std::optional<GivenFile> kept;
+  EncoderTask* comparing = nullptr;
   if (encoder == nullptr) {
     set_click_model();
   } else {
@@ -323,16 +333,11 @@ RunSetup::RunSetup(const Recipe& given, const TrainingOptions& given_options) : 
       teacher = answers->teacher();
       kept = answers->file();
       of_encoder->set_answers(std::move(answers));
-      if (of_encoder->compares_with_teacher()) {
-        TrainedTeacher of_held_out(recipe, *tokenizer, encoder->config(), *processor);
-        of_encoder->compare_with(of_held_out.teacher(), *processor, *host);
-      }
     } else if (auto of_recipe = find_teacher(recipe, *tokenizer, encoder->config(), *processor)) {
       teacher = of_recipe->file();
-      if (of_encoder->compares_with_teacher())
-        of_encoder->compare_with(of_recipe->teacher(), *processor, *host);
       of_encoder->set_teacher(std::move(of_recipe));
     }
+    if (of_encoder->compares_with_teacher()) comparing = of_encoder.get();
     task = std::move(of_encoder);
   }
   if (recipe.run.patience > 0 && recipe.model.head == HeadKind::replaced_tokens && !recipe.dlrm)
@@ -348,6 +353,9 @@ RunSetup::RunSetup(const Recipe& given, const TrainingOptions& given_options) : 
   if (teacher) files.push_back(*teacher);
   if (kept) files.push_back(*kept);
   require_same_files(*host, files);
+  if (comparing != nullptr)
+    compare_with_teacher(*comparing, {recipe, *tokenizer, encoder->config(), *processor, *comparing},
+                         options.stop_requested, *host);
   root_data_paths(recipe);
   prepare_threads(static_cast<int>(recipe.run.threads > 0 ? recipe.run.threads : host->own_cpus()));
 }

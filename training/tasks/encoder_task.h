@@ -21,10 +21,10 @@ class EncoderTask : public TrainingTask {
   void set_teacher(std::unique_ptr<TrainedTeacher> teacher) { teacher_ = std::move(teacher); }
   Teacher* teacher() const { return teacher_ ? &teacher_->teacher() : nullptr; }
   // Whether it compares its model's vectors of held-out texts with a teacher's; and takes these, before the
-  // first evaluation.
+  // first evaluation, of files that all processes have.
   virtual bool compares_with_teacher() const { return false; }
   virtual void compare_with(const Teacher& /*teacher*/, const Processor& /*processor*/,
-                            Communicator& /*processes*/) {}
+                            const std::function<bool()>& /*stop*/, Communicator& /*processes*/) {}
   // From now on its training samples come with a teacher's answers; null: without.
   void set_answers(std::unique_ptr<const KeptAnswers> answers) { answers_ = std::move(answers); }
   const KeptAnswers* answers() const { return answers_.get(); }

@@ -194,7 +194,10 @@ std::vector<data::TaskScores> score_model(const std::filesystem::path& checkpoin
         compares ? read_texts(task, loaded.tokenizer, length) : read_pairs(task, loaded.tokenizer, length);
     if (compares) {
       TrainedTeacher teacher(recipe, loaded.tokenizer, config, loaded.processor);
-      for (VectorSet& set : sets) ask_teacher(set, teacher.teacher(), loaded.processor, length);
+      const data::Examples learned =
+          data::Examples::read(task, task.train, loaded.tokenizer, !task.label.empty(), length);
+      for (VectorSet& set : sets)
+        ask_teacher(set, learned, {teacher.teacher(), loaded.processor, {}, one_process()}, length);
     }
     for (VectorSet& set : read_similarity(recipe.task.similarity, loaded.tokenizer, length))
       sets.push_back(std::move(set));

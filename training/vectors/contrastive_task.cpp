@@ -146,8 +146,8 @@ std::optional<Evaluation> ContrastiveTask::evaluate(StepEngine& engine, const Mo
 }
 
 void ContrastiveTask::compare_with(const Teacher& teacher, const Processor& processor,
-                                   Communicator& processes) {
-  for (VectorSet& set : sets_) ask_teacher(set, teacher, processor, length_, processes);
+                                   const std::function<bool()>& stop, Communicator& processes) {
+  for (VectorSet& set : sets_) ask_teacher(set, train_, {teacher, processor, stop, processes}, length_);
 }
 
 std::vector<std::string> ContrastiveTask::reports() const {

@@ -31,7 +31,8 @@ class ContrastiveTask final : public FileTask {
                                      const std::function<bool()>& stop, Communicator& communicator) override;
 
   bool compares_with_teacher() const override { return compares_; }
-  void compare_with(const Teacher& teacher, const Processor& processor, Communicator& processes) override;
+  void compare_with(const Teacher& teacher, const Processor& processor, const std::function<bool()>& stop,
+                    Communicator& processes) override;
 
   // What was read and what was left out: readable lines.
   std::vector<std::string> reports() const;

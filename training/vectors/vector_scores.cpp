@@ -3,12 +3,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 #include "data/tasks/task_columns.h"
 #include "data/vectors/contrastive_samples.h"
 #include "data/vectors/similarity.h"
 #include "kernels/core/tensors/finite.h"
 #include "training/inference/gathered_values.h"
+#include "training/logging/progress.h"
 #include "training/tasks/sequence_task.h"
 
 namespace comera {
@@ -121,7 +123,8 @@ std::vector<VectorSet> read_texts(const data::Task& task, const data::Tokenizer&
     sets.push_back({.name = set.name,
                     .file = set.file,
                     .examples = data::Examples::read(task, {set}, tokenizer, !task.label.empty(), length),
-                    .texts = std::ssize(task.text)});
+                    .texts = std::ssize(task.text),
+                    .held_out = set.part == data::TaskPart::held_out});
   return sets;
 }
 
@@ -134,6 +137,7 @@ std::vector<TaughtPair> pairs_by(std::vector<float> vectors, const std::vector<s
   for (std::int64_t first = 0; first < count; first += around) {
     const std::int64_t end = std::min(count, first + around);
     for (std::int64_t i = first; i < end; ++i) {
+      if (identities[i] < 0) continue;
       std::optional<TaughtPair> nearest;
       const auto pair_with = [&](std::int64_t other) {
         return TaughtPair{
@@ -141,34 +145,54 @@ std::vector<TaughtPair> pairs_by(std::vector<float> vectors, const std::vector<s
             static_cast<float>(data::dot(row_of(vectors, i, width), row_of(vectors, other, width)))};
       };
       for (std::int64_t other = first; other < end; ++other) {
-        if (identities[i] == identities[other]) continue;  // as is a text itself
+        if (identities[i] == identities[other] || identities[other] < 0) continue;  // as is a text itself
         const TaughtPair pair = pair_with(other);
         if (!nearest || pair.cosine > nearest->cosine) nearest = pair;
       }
       if (!nearest) continue;
       pairs.push_back(*nearest);
       const std::int64_t next = i + 1 < end ? i + 1 : first;
-      if (next != nearest->second && identities[i] != identities[next]) pairs.push_back(pair_with(next));
+      if (next != nearest->second && identities[next] >= 0 && identities[i] != identities[next])
+        pairs.push_back(pair_with(next));
     }
   }
   return pairs;
 }
 
-void ask_teacher(VectorSet& set, const Teacher& teacher, const Processor& processor, std::int64_t length,
-                 Communicator& processes) {
-  InferenceEngine engine(teacher.model(), output_of(teacher.pooling()), processor);
+void ask_teacher(VectorSet& set, const data::Examples& learned, const AskedTeacher& asked,
+                 std::int64_t length) {
+  const Ticker ticker("the teacher's vectors of held-out texts");
+  const Teacher& teacher = asked.teacher;
+  InferenceEngine engine(teacher.model(), output_of(teacher.pooling()), asked.processor);
   const MicroBatchCapacity capacity = data::capacity_for(std::max<std::int64_t>(4096, 2 * length), length, 0,
                                                          teacher.model().config().vocabulary);
-  const auto vectors =
-      gathered_values(engine, std::make_unique<data::SeparateTexts>(set.examples, set.texts, length),
-                      capacity, set.examples.count() * set.texts * engine.width(), keep_row, {}, processes);
-  set.taught =
-      pairs_by({vectors->begin(), vectors->end()}, data::text_identities(set.examples, set.texts, length));
+  const auto vectors = gathered_values(
+      engine, std::make_unique<data::SeparateTexts>(set.examples, set.texts, length), capacity,
+      set.examples.count() * set.texts * engine.width(), keep_row, asked.stop, asked.processes);
+  if (!vectors)
+    throw UsageError(
+        "stopped before the teacher had answered the held-out texts; nothing was trained, start again");
+  if (!all_finite(*vectors))
+    throw Error(fmt::format("the teacher's vectors of texts of {} are not finite; check the teacher",
+                            set.file.string()));
+  std::vector<std::int32_t> identities = data::text_identities(set.examples, set.texts, length);
+  if (set.held_out) {
+    const std::vector<storage::Hash128> known = data::text_hashes(learned, set.texts, length),
+                                        held_out = data::text_hashes(set.examples, set.texts, length);
+    const std::set<storage::Hash128> seen(known.begin(), known.end());
+    for (std::size_t i = 0; i < held_out.size(); ++i)
+      if (seen.contains(held_out[i])) identities[i] = -1;
+  }
+  set.taught = pairs_by({vectors->begin(), vectors->end()}, identities);
   if (set.taught.empty())
     throw Error(
-        fmt::format("{}: has no two different texts to compare with the teacher; give more rows, or "
-                    "set task.held_out to 0",
-                    set.file.string()));
+        set.held_out
+            ? fmt::format("{}: the held-out rows have no two new texts to compare with the teacher; raise "
+                          "task.held_out, or set it to 0 to train without evaluation",
+                          set.file.string())
+            : fmt::format("{}: has no two different texts to compare with the teacher; evaluate on "
+                          "another file",
+                          set.file.string()));
 }
 
 std::optional<data::TaskScores> score_vectors(InferenceEngine& engine, const VectorSet& set,

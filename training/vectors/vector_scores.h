@@ -28,6 +28,7 @@ struct VectorSet {
   data::Examples examples;
   std::vector<TaughtPair> taught = {};  // instead of the examples' pairs, if there are any
   std::int64_t texts = 2;               // of an example
+  bool held_out = false;                // rows of the training files
 };
 
 // The validation files of a contrastive task, or held-out rows: pairs of texts that belong together.
@@ -43,11 +44,22 @@ std::vector<VectorSet> read_similarity(const std::vector<std::string>& files,
 std::vector<VectorSet> read_texts(const data::Task& task, const data::Tokenizer& tokenizer,
                                   std::int64_t length);
 // Pairs of texts, each with the one that is nearest to it by its vector among those around it, and with the
-// next one. identities: equal texts have one number. vectors: of all texts, of any length.
+// next one. identities: equal texts have one number; a text with a negative one is in no pair. vectors: of
+// all texts, of any length.
 std::vector<TaughtPair> pairs_by(std::vector<float> vectors, const std::vector<std::int32_t>& identities);
-// Fills in a set's pairs by the vectors of a teacher, in all processes together.
-void ask_teacher(VectorSet& set, const Teacher& teacher, const Processor& processor, std::int64_t length,
-                 Communicator& processes = one_process());
+
+// Who is asked about held-out texts.
+struct AskedTeacher {
+  const Teacher& teacher;
+  const Processor& processor;
+  const std::function<bool()>& stop;
+  Communicator& processes;
+};
+// Fills in a set's pairs by the vectors of a teacher, in all processes together. Held-out texts that
+// `learned` has too are left out: a row of two columns is new if both together are. UsageError if `stop`
+// requests a stop.
+void ask_teacher(VectorSet& set, const data::Examples& learned, const AskedTeacher& asked,
+                 std::int64_t length);
 
 // Scores the vectors of an engine whose output is `mean` or `first`: retrieval_scores() or
 // similarity_scores(), or unknown_scores() if they are not finite. The processes share the work, and each

@@ -53,7 +53,8 @@ TilePlan plan_tiles(const Product& p) {
     const std::int64_t tall = p.m / (2 * plan.rows), wide = p.n / (2 * plan.columns);
     const std::int64_t least = plan.rows * plan.columns >= 4 ? 256 : 24;
     // oneDNN transposes B again for each tile, which takes longer than a product with few rows.
-    const bool divides_rows = tall >= wide && !(p.transpose_b && tall < 128);
+    const bool only = plan.rows * plan.columns == 1 && wide < least;  // no other way to use two threads
+    const bool divides_rows = tall >= wide && (only || !(p.transpose_b && tall < 128));
     if ((divides_rows ? tall : wide) < least) break;
     (divides_rows ? plan.rows : plan.columns) *= 2;
   }

@@ -35,6 +35,9 @@ TEST(TaughtPairs, AreNotOfEqualTexts) {
   ASSERT_EQ(pairs.size(), 3u);
   for (const TaughtPair& pair : pairs) EXPECT_TRUE(pair.first == 2 || pair.second == 2);
   EXPECT_TRUE(pairs_by(at({0, 0, 0}), {0, 0, 0}).empty());
+  // Nor of those that are learned.
+  for (const TaughtPair& pair : pairs_by(at({0, 5, 40, 50}), {0, -1, 1, 2}))
+    EXPECT_TRUE(pair.first != 1 && pair.second != 1);
   EXPECT_TRUE(pairs_by(at({0}), {0}).empty());
   EXPECT_TRUE(pairs_by({}, {}).empty());
 }
