@@ -135,7 +135,7 @@ const std::vector<Key<TaskSection>>& keys_of() {
           "metric", &S::metric,
           "score on the first validation file that selects the best model (default: accuracy; spearman for "
           "scores; micro_f1 for several labels; f1 of entities and answers; mrr for vectors, or spearman on "
-          "the first table of `similarity`, or of a student beside its teacher)"),
+          "`similarity` and of students)"),
       value(
           "class_weights", &S::class_weights, above(0),
           "weigh the loss of the classes: a number for each, in the order of `labels`, or `balanced`: the "
