@@ -35,13 +35,11 @@ std::string support_matrix() {
     const char* name;
     const Backend& backend;
     DType type;
-  } columns[] = {{"reference", reference_backend(), DType::float32},
-                 {"reference", reference_backend(), DType::float64},
-                 {"cpu", cpu_backend(), DType::float32},
-                 {"cpu", cpu_backend(), DType::float64},
-                 {"cpu", cpu_backend(), DType::bfloat16},
-                 {"cuda", cuda_emulated::backend(), DType::float32},
-                 {"cuda", cuda_emulated::backend(), DType::bfloat16}};
+  } columns[] = {
+      {"reference", reference_backend(), DType::float32}, {"reference", reference_backend(), DType::float64},
+      {"cpu", cpu_backend("v3"), DType::float32},         {"cpu", cpu_backend("v3"), DType::float64},
+      {"cpu", cpu_backend("v3"), DType::bfloat16},        {"cuda", cuda_emulated::backend(), DType::float32},
+      {"cuda", cuda_emulated::backend(), DType::bfloat16}};
   std::string text =
       "# Support matrix\n"
       "This page lists which operations each backend has a kernel for, by compute type.\n"
@@ -52,7 +50,10 @@ std::string support_matrix() {
       "`reference`, the\n"
       "reference backend of the tests. `cuda` has no float64, `reference` no bfloat16; what is missing in "
       "bfloat16 is computed on\n"
-      "float32 parameters.\n"
+      "float32 parameters. The kernels of `cpu` are those of AVX2 (v3); AVX-512 BF16 and AMX have further "
+      "ones in "
+      "bfloat16, for\n"
+      "the parts of a token table (TTMTableForward and TTMTableBackward).\n"
       "\n"
       "A test compares this page with the tables of the backends; after a change,\n"
       "`COMERA_UPDATE_DOCS=1 ctest --preset release -R SupportMatrix` writes it.\n"
