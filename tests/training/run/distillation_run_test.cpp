@@ -383,7 +383,8 @@ TEST_F(DistillationRun, TheProgramMakesAStudent) {
   EXPECT_EQ(std::filesystem::file_size(folder() / "student/student.h5"), bytes);
 }
 
-// A run without scored pairs goes on as it began, also one of an older version that evaluated on nothing.
+// A run without scored pairs is continued as it began, also one of an older version that evaluated on
+// nothing.
 TEST_F(DistillationRun, TheProgramKeepsHowItEvaluates) {
   make_teacher();
   const auto at = [&](const char* name) { return (folder() / name).string(); };
