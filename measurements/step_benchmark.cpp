@@ -27,7 +27,7 @@ class LayerTimer {
  public:
   explicit LayerTimer(const StepBenchmarkOptions& options)
       : options_(options),
-        positions_(options.config, host_allocator()),
+        positions_(store_, options.config, host_allocator()),
         block_(store_, options.config, positions_, 0),
         step_memory_(host_allocator(), step_bytes, MemoryKind::workspace) {
     store_.allocate(host_allocator(), options.config.compute, true);

@@ -146,6 +146,9 @@ void check_generator(const EncoderConfig& config) {
       "generator.width = {} of model.hidden = {} is {}, but model.positions = \"rotary\" rotates pairs; "
       "choose a share that gives an even number",
       generator.width, config.hidden, hidden);
+  COMERA_CHECK(config.relative_buckets == 0,
+               "model.relative_buckets: the generator of replaced tokens has no biases by distance; choose "
+               "model.head = \"mlm\"");
   COMERA_CHECK(!config.distillation.any(),
                "distillation: a student cannot also learn from a generator; choose "
                "model.head = \"mlm\"");
@@ -174,6 +177,12 @@ void EncoderConfig::validate() const {
                "model.positions = \"rotary\" rotates pairs of values, but {} heads of {} have {} values "
                "each, which is odd; choose another number of heads",
                heads, hidden, hidden / heads);
+  COMERA_CHECK(relative_buckets == 0 ||
+                   (relative_buckets >= 4 && relative_buckets <= 256 && relative_buckets % 2 == 0),
+               "model.relative_buckets must be an even number from 4 to 256, or 0 for none; not {}",
+               relative_buckets);
+  COMERA_CHECK(relative_buckets == 0 || positions == Positions::learned,
+               "model.relative_buckets are for model.positions = \"learned\" only");
   COMERA_CHECK(dropout >= 0 && dropout < 1, "model.dropout must be at least 0 and less than 1, not {}",
                dropout);
   COMERA_CHECK(attention_dropout >= 0 && attention_dropout < 1,

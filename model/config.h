@@ -139,6 +139,9 @@ struct EncoderArchitecture {
   std::int64_t max_positions = 512;
   Positions positions = Positions::learned;
   double rotary_theta = 10000;  // for rotary positions
+  // With learned positions, attention scores also get a bias for each head and bucket of distances (Raffel et
+  // al., 2020, section 2.1; Song et al., 2020: MPNet), which is not trained. Even; 0: none.
+  std::int64_t relative_buckets = 0;
   std::int64_t types = 2;
   Activation activation = Activation::gelu;  // of feed-forward layers and a masked-language head's transform
   NormPlacement norm = NormPlacement::post;

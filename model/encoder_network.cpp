@@ -11,7 +11,7 @@ namespace comera {
 
 EncoderNetwork::EncoderNetwork(ParameterStore& store, const EncoderConfig& config, Allocator& allocator,
                                const EncoderNetwork* tables)
-    : store_(store), config_(config), positions_(config, allocator) {
+    : store_(store), config_(config), positions_(store, config, allocator) {
   const auto begin_block = [&] {
     if (tables == nullptr) store.begin_block();
   };
@@ -110,6 +110,7 @@ void EncoderNetwork::run_micro_batch(const EncoderStep& given, bool gradient, co
 
 Merging EncoderNetwork::merge(const EncoderStep& step, const RowSubset* early, bool gradients,
                               MergedEncoder& merged) const {
+  positions_.make(step.context);
   const ProductPlace place(step.context.products, EncoderConfig::embedding_layer, cores_stay_wide);
   merged.tokens = embedding_->tokens().merge(step.context, config_.head == HeadKind::mlm, gradients);
   return merge_together(step.context, store_.compute(), [&](Merging& merging) {

@@ -21,13 +21,13 @@ struct KnownClass {
 };
 // Class names in transformers, without "Fast" at the end. Other classes have their own tokenization.
 constexpr KnownClass known_classes[] = {
-    {"BertTokenizer", TokenizerFamily::bert},        {"DistilBertTokenizer", TokenizerFamily::bert},
-    {"ElectraTokenizer", TokenizerFamily::bert},     {"MobileBertTokenizer", TokenizerFamily::bert},
-    {"ConvBertTokenizer", TokenizerFamily::bert},    {"SqueezeBertTokenizer", TokenizerFamily::bert},
-    {"LayoutLMTokenizer", TokenizerFamily::bert},    {"LxmertTokenizer", TokenizerFamily::bert},
-    {"RobertaTokenizer", TokenizerFamily::roberta},  {"LongformerTokenizer", TokenizerFamily::roberta},
-    {"BartTokenizer", TokenizerFamily::roberta},     {"PreTrainedTokenizer", TokenizerFamily::generic},
-    {"TokenizersBackend", TokenizerFamily::generic},
+    {"BertTokenizer", TokenizerFamily::bert},          {"DistilBertTokenizer", TokenizerFamily::bert},
+    {"ElectraTokenizer", TokenizerFamily::bert},       {"MobileBertTokenizer", TokenizerFamily::bert},
+    {"ConvBertTokenizer", TokenizerFamily::bert},      {"SqueezeBertTokenizer", TokenizerFamily::bert},
+    {"LayoutLMTokenizer", TokenizerFamily::bert},      {"LxmertTokenizer", TokenizerFamily::bert},
+    {"MPNetTokenizer", TokenizerFamily::mpnet},        {"RobertaTokenizer", TokenizerFamily::roberta},
+    {"LongformerTokenizer", TokenizerFamily::roberta}, {"BartTokenizer", TokenizerFamily::roberta},
+    {"PreTrainedTokenizer", TokenizerFamily::generic}, {"TokenizersBackend", TokenizerFamily::generic},
 };
 
 }  // namespace
@@ -66,6 +66,7 @@ std::string TokenizerConfig::class_name() const {
   const JsonValue& type = member(model, "model_type");
   if (type == "bert" || type == "megatron-bert") return "BertTokenizer";
   if (type == "roberta") return "RobertaTokenizer";
+  if (type == "mpnet") return "MPNetTokenizer";
   return "";
 }
 
@@ -88,7 +89,8 @@ TokenizerFamily TokenizerConfig::family(TokenizerFamily unnamed) const {
 void TokenizerConfig::refuse_class() const {
   throw Error(
       fmt::format("{}: tokenizer_class = {} tokenizes in a way that is not known here; BertTokenizer, "
-                  "RobertaTokenizer and PreTrainedTokenizerFast are, or give another one with --tokenizer",
+                  "RobertaTokenizer, MPNetTokenizer and PreTrainedTokenizerFast are, or give another one "
+                  "with --tokenizer",
                   config_file_.string(), class_name()));
 }
 
@@ -118,8 +120,9 @@ bool TokenizerConfig::flag(const char* key, bool otherwise) const {
 
 std::string TokenizerConfig::source(const char* key) const {
   if (!member(config_, key).is_null()) return fmt::format("tokenizer_config.json: {}", key);
-  return config_.is_null() ? "BertTokenizer's default"
-                           : fmt::format("BertTokenizer's default; tokenizer_config.json has no {}", key);
+  const char* of = family(TokenizerFamily::bert) == TokenizerFamily::mpnet ? "MPNet" : "Bert";
+  return fmt::format("{}Tokenizer's default{}", of,
+                     config_.is_null() ? "" : fmt::format("; tokenizer_config.json has no {}", key));
 }
 
 std::string TokenizerConfig::name_of(const char* role, const std::string& otherwise) const {

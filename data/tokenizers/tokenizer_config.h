@@ -9,8 +9,9 @@
 // The files beside a tokenizer's model, as transformers writes them, and what they say.
 namespace comera::data {
 
-// Kinds of transformers' classes that tokenize alike; a generic one does what tokenizer.json says.
-enum class TokenizerFamily : std::uint8_t { bert, roberta, generic };
+// Kinds of transformers' classes that tokenize alike: mpnet's has BERT's pieces and RoBERTa's special tokens;
+// a generic one does what tokenizer.json says.
+enum class TokenizerFamily : std::uint8_t { bert, mpnet, roberta, generic };
 
 // transformers' names of special tokens, in its order.
 inline constexpr const char* special_roles[] = {"bos_token", "eos_token", "unk_token", "sep_token",

@@ -48,8 +48,8 @@ class TokenizerFiles {
   Tokenizer open_vocab_txt(const std::string& file_name) {
     const std::string name = (folder_ / file_name).string();
     std::string bytes = read_tokenizer_file(folder_ / file_name);
-    const TokenizerFamily of =
-        !config_.is_there() ? TokenizerFamily::bert : config_.family(TokenizerFamily::bert);
+    const bool named = config_.is_there() || config_.class_name() == "MPNetTokenizer";
+    const TokenizerFamily of = named ? config_.family(TokenizerFamily::bert) : TokenizerFamily::bert;
     if (of == TokenizerFamily::generic)
       throw Error(
           fmt::format("{}: tokenizer_class = {} wants a tokenizer.json, which is not there; give "
@@ -69,7 +69,7 @@ class TokenizerFiles {
     const bool bare = !config_.is_there() && letter_case_ == LetterCase::guessed;
     if (bare) guess_case(pieces);
     if (letter_case_ != LetterCase::guessed && config_.is_there() && !bare) refuse_letter_case();
-    make_wordpiece_json(std::move(vocabulary));
+    make_wordpiece_json(std::move(vocabulary), of);
     Tokenizer tokenizer = finish(name, std::move(bytes));
     if (bare) tokenizer.notes_.insert(tokenizer.notes_.begin(), case_note(name));
     return tokenizer;
@@ -102,12 +102,13 @@ class TokenizerFiles {
     const bool byte_level =
         type == "BPE" || (type.is_null() && model.is_object() && model.contains("merges"));
     const TokenizerFamily of = config_.family(TokenizerFamily::generic);
-    if ((of == TokenizerFamily::bert && byte_level) || (of == TokenizerFamily::roberta && !byte_level))
+    const bool wordpiece = of == TokenizerFamily::bert || of == TokenizerFamily::mpnet;
+    if ((wordpiece && byte_level) || (of == TokenizerFamily::roberta && !byte_level))
       throw Error(
           fmt::format("{}: tokenizer_class = {} does not fit the model in tokenizer.json, which is {}; "
                       "transformers would take its pieces for another kind's",
                       config_.file().string(), config_.class_name(), byte_level ? "BPE" : shortened(type)));
-    if (of == TokenizerFamily::bert) make_wordpiece_json(member(model, "vocab"));
+    if (wordpiece) make_wordpiece_json(member(model, "vocab"), of);
     if (of == TokenizerFamily::roberta) make_byte_level_json(member(model, "vocab"), member(model, "merges"));
     if (of == TokenizerFamily::generic) take_settings_of_file();
     return finish(path.string(), std::move(bytes));
@@ -172,7 +173,7 @@ class TokenizerFiles {
 
   static const char* text_of(bool value) { return value ? "true" : "false"; }
 
-  void make_wordpiece_json(JsonValue vocabulary) {
+  void make_wordpiece_json(JsonValue vocabulary, TokenizerFamily of) {
     config_.refuse_disputed_keys();
     bool lowercase = config_.flag("do_lower_case", true);
     std::string from = config_.source("do_lower_case");
@@ -200,11 +201,26 @@ class TokenizerFiles {
                       {"continuing_subword_prefix", "##"},
                       {"max_input_chars_per_word", 100},
                       {"vocab", std::move(vocabulary)}};
+    if (of == TokenizerFamily::mpnet) {
+      take_two_separators("MPNetTokenizer");
+      return take_tokens({{"bos_token", "<s>"},
+                          {"eos_token", "</s>"},
+                          {"unk_token", "[UNK]"},
+                          {"sep_token", "</s>"},
+                          {"pad_token", "<pad>"},
+                          {"cls_token", "<s>"},
+                          {"mask_token", "<mask>"}});
+    }
     take_tokens({{"unk_token", "[UNK]"},
                  {"sep_token", "[SEP]"},
                  {"pad_token", "[PAD]"},
                  {"cls_token", "[CLS]"},
                  {"mask_token", "[MASK]"}});
+  }
+
+  void take_two_separators(const char* source) {
+    pair_separators_ = 2;
+    settings_.push_back({"separators in a pair", "2", source});
   }
 
   void make_byte_level_json(JsonValue vocabulary, JsonValue merges) {
@@ -217,10 +233,8 @@ class TokenizerFiles {
     json_["normalizer"] = nullptr;
     json_["pre_tokenizer"] = {{"type", "ByteLevel"}, {"add_prefix_space", prefix}};
     json_["model"] = {{"type", "BPE"}, {"vocab", std::move(vocabulary)}, {"merges", std::move(merges)}};
-    if (config_.family(TokenizerFamily::roberta) == TokenizerFamily::roberta) {
-      pair_separators_ = 2;
-      settings_.push_back({"separators in a pair", "2", "RobertaTokenizer"});
-    }
+    if (config_.family(TokenizerFamily::roberta) == TokenizerFamily::roberta)
+      take_two_separators("RobertaTokenizer");
     take_tokens({{"bos_token", "<s>"},
                  {"eos_token", "</s>"},
                  {"unk_token", "<unk>"},

@@ -96,14 +96,14 @@ class EncoderGraph {
   }
 
   // What is added to products of queries and keys: nothing for tokens and the least number for padding, and
-  // the scores of relative positions. (batch, heads or 1, queries or 1, keys)
+  // the scores of relative positions or biases by distance. (batch, heads or 1, queries or 1, keys)
   Value scores_of(const Text& text, const Value& positions) {
     constexpr double least = -3.4028234663852886e38;
     const Value hidden = graph_.node("Sub", {graph_.scalar(1), as_float(text.mask)});
     Value masked = times(unsqueezed(hidden, {1, 2}), graph_.scalar(least));
+    if (config_.relative_buckets > 0) return add(biases_of(positions), masked);
     if (config_.positions != Positions::relative) return masked;
-    const Value at = as_float(positions);
-    const Value distance = graph_.node("Sub", {unsqueezed(at, {0}), unsqueezed(at, {1})});
+    const Value distance = distances_of(as_float(positions));
     std::vector<double> before, behind;
     for (const HeadSlopes& slopes : head_slopes(config_.heads)) {
       before.push_back(-slopes.before);
@@ -116,6 +116,23 @@ class EncoderGraph {
     const Value slope =
         graph_.node("Where", {is_before, slopes("slopes.before", before), slopes("slopes.behind", behind)});
     return add(times(slope, graph_.node("Abs", {distance})), masked);
+  }
+
+  // Of keys after queries, (queries, keys).
+  Value distances_of(const Value& positions) {
+    return graph_.node("Sub", {unsqueezed(positions, {0}), unsqueezed(positions, {1})});
+  }
+
+  // (heads, queries, keys)
+  Value biases_of(const Value& positions) {
+    const std::vector<std::int32_t> buckets =
+        buckets_of_distances(config_.max_positions, config_.relative_buckets);
+    const Value place =
+        graph_.node("Add", {distances_of(positions), graph_.integer(config_.max_positions - 1)});
+    const Value bucket = graph_.node("Gather", {graph_.integers({buckets.begin(), buckets.end()}), place});
+    return graph_.node("Transpose",
+                       {graph_.node("Gather", {layers_.parameter("embedding.relative_bias"), bucket})},
+                       {{"perm", OnnxGraph::Shape{2, 0, 1}}});
   }
 
   // Cosines and sines of rotary positions, (sequence, half of a head's size).

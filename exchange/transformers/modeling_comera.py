@@ -18,7 +18,7 @@ class ComeraConfig(PretrainedConfig):
     def __init__(self, vocab_size=320, hidden_size=64, num_hidden_layers=1, num_attention_heads=1,
                  intermediate_size=256, embedding_size=None, hidden_act="gelu", max_position_embeddings=128, type_vocab_size=2,
                  layer_norm_eps=1e-12, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, initializer_range=0.02,
-                 positions="learned", rotary_theta=10000.0, slopes=None, norm="post", pooling="first",
+                 positions="learned", rotary_theta=10000.0, slopes=None, relative_buckets=0, norm="post", pooling="first",
                  pairs="joint", tensor_trains=None, matrices="outputs_inputs", pad_token_id=0, **kwargs):
         self.vocab_size = vocab_size
         self.hidden_size = hidden_size
@@ -36,6 +36,7 @@ class ComeraConfig(PretrainedConfig):
         self.positions = positions  # "learned", "rotary" or "relative"
         self.rotary_theta = rotary_theta
         self.slopes = slopes  # of relative positions: for each head those before and behind a query
+        self.relative_buckets = relative_buckets  # of distances, with biases of scores; 0: there are none
         self.norm = norm  # "post" or "pre"
         self.pooling = pooling  # of a sequence's head: "first" or "mean"
         self.pairs = pairs  # "joint", or "separate": two texts that are encoded each by itself
@@ -162,6 +163,8 @@ class Embedding(nn.Module):
         self.tokens = Table(config) if shape is None else TensorTrainTable(config, shape)
         if config.positions == "learned":
             self.positions = nn.Parameter(torch.empty(config.max_position_embeddings, width))
+        if config.relative_buckets:
+            self.relative_bias = nn.Parameter(torch.empty(config.relative_buckets, config.num_attention_heads))
         self.types = nn.Parameter(torch.empty(config.type_vocab_size, width))
         self.norm = layer_norm(config, width) if config.norm == "post" else nn.Identity()
         self.projection = nn.Identity() if width == config.hidden_size else nn.Linear(width, config.hidden_size)
@@ -270,6 +273,14 @@ class Encoder(nn.Module):
         before, behind = torch.tensor(self.config.slopes, device=x.device, dtype=x.dtype)[..., None, None].unbind(1)
         return -torch.where(distance < 0, before, behind) * distance.abs()
 
+    def biases(self, x, places, table):
+        """Scores by distance: half of the table's rows for each side, of these half for one distance each."""
+        distance, side = places[:, None, :] - places[:, :, None], table.shape[0] // 2
+        size, exact = distance.abs(), side // 2
+        powers = torch.log(size.clamp(min=exact).float() / exact) / math.log(128 / exact) * (side - exact)
+        rows = torch.where(size < exact, size, (exact + powers.long()).clamp(max=side - 1)) + side * (distance > 0)
+        return table[rows].permute(0, 3, 1, 2).to(x)
+
     def turns(self, x, places):
         """Cosines and sines of rotary positions."""
         half = self.config.hidden_size // self.config.num_attention_heads // 2
@@ -277,11 +288,14 @@ class Encoder(nn.Module):
         angles = places.to("cpu", torch.float64)[:, None, :, None] * speeds
         return angles.cos().to(x), angles.sin().to(x)
 
-    def forward(self, x, mask, places, output_hidden_states=False, output_attentions=False):
+    def forward(self, x, mask, places, output_hidden_states=False, output_attentions=False, table=None):
         config = self.config
         scores = turns = None
+        here = torch.arange(x.shape[1], device=x.device)[None] if places is None else places
         if config.positions == "relative":
-            scores = self.slopes(x, torch.arange(x.shape[1], device=x.device)[None] if places is None else places)
+            scores = self.slopes(x, here)
+        elif table is not None:
+            scores = self.biases(x, here, table)
         elif config.positions == "rotary":
             turns = self.turns(x, torch.arange(x.shape[1])[None] if places is None else places)
         scores = masked(scores, mask, x)
@@ -357,7 +371,8 @@ class ComeraModel(ComeraPreTrainedModel):
         if output_hidden_states is None:
             output_hidden_states = getattr(self.config, "output_hidden_states", False)
         x = self.embedding(tokens, token_type_ids, position_ids)
-        output = self.encoder(x, attention_mask, position_ids, bool(output_hidden_states), bool(output_attentions))
+        output = self.encoder(x, attention_mask, position_ids, bool(output_hidden_states), bool(output_attentions),
+                              getattr(self.embedding, "relative_bias", None))
         return self.given(output, return_dict)
 
 

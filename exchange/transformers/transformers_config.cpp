@@ -37,6 +37,8 @@ std::string class_prefix(Form form) {
       return "Albert";
     case Form::distilbert:
       return "DistilBert";
+    case Form::mpnet:
+      return "MPNet";
     case Form::comera:
       return "Comera";
   }
@@ -69,6 +71,7 @@ void add_comera_keys(Json& json, const EncoderConfig& model) {
   if (model.positions == Positions::relative)
     for (const HeadSlopes& slopes : head_slopes(model.heads))
       json["slopes"].push_back({slopes.before, slopes.behind});
+  if (model.relative_buckets > 0) json["relative_buckets"] = model.relative_buckets;
   json["norm"] = model.norm == NormPlacement::pre ? "pre" : "post";
   json["pooling"] = model.pooling == Pooling::mean ? "mean" : "first";
   json["pairs"] = model.pairs == PairEncoding::separate ? "separate" : "joint";
@@ -192,11 +195,11 @@ std::string joined(const std::vector<std::string>& names) {
 Form form_in(const ConfigMembers& members) {
   const auto type = members.get<std::string>("model_type");
   for (const Form form : {Form::bert, Form::megatron_bert, Form::roformer, Form::electra, Form::roberta,
-                          Form::albert, Form::distilbert, Form::comera})
+                          Form::albert, Form::distilbert, Form::mpnet, Form::comera})
     if (type == name_of(form)) return form;
   throw Error(
       fmt::format("{}: a model of type {} cannot be imported; bert, megatron-bert, roberta, distilbert, "
-                  "electra, albert, and what comera has exported can",
+                  "electra, albert, mpnet, and what comera has exported can",
                   members.file(), type));
 }
 
@@ -211,8 +214,9 @@ void read_head(const ConfigMembers& members, TransformersConfig& config) {
                "{}: {} has a head that cannot be imported; masked-language models, classifiers of sequences "
                "or tokens, and question answering can",
                members.file(), joined(architectures));
-  const bool has_own_gelu = (config.form == Form::roberta || config.form == Form::electra) &&
-                            (name.empty() || name.ends_with("ForMaskedLM"));
+  const bool has_own_gelu =
+      (config.form == Form::roberta || config.form == Form::mpnet || config.form == Form::electra) &&
+      (name.empty() || name.ends_with("ForMaskedLM"));
   COMERA_CHECK(!has_own_gelu || config.model.activation == Activation::gelu,
                "{}: architectures = [{}] cannot be imported: the head of {}'s masked language model has "
                "GELU whatever hidden_act is; only hidden_act = \"gelu\" can",
@@ -303,6 +307,7 @@ void read_comera_keys(const ConfigMembers& members, EncoderConfig& model) {
   model.pairs = static_cast<PairEncoding>(choose("pairs", {"joint", "separate"}));
   model.rotary_theta = members.get<double>("rotary_theta", model.rotary_theta);
   if (model.positions == Positions::relative) require_own_slopes(members, model);
+  model.relative_buckets = members.get<std::int64_t>("relative_buckets", 0);
   read_embedding_size(members, model, model.hidden);
   read_shapes(members, model);
   for (auto* kind : {&model.tensorized.attention, &model.tensorized.ffn_up, &model.tensorized.ffn_down,
@@ -371,6 +376,12 @@ TransformersConfig read_config(const std::filesystem::path& folder) {
     case Form::roberta:
       members.require<std::int64_t>("pad_token_id", 1);
       model.max_positions -= place_of("embedding.positions", Form::roberta).skipped_rows;
+      break;
+    case Form::mpnet:
+      members.require<std::int64_t>("pad_token_id", 1);
+      members.require<std::int64_t>("relative_attention_num_buckets", 32);  // all that transformers has
+      model.max_positions -= place_of("embedding.positions", Form::mpnet).skipped_rows;
+      model.relative_buckets = 32;
       break;
     case Form::comera:
       read_comera_keys(members, model);

@@ -8,22 +8,23 @@
 namespace comera::exchange {
 
 const char* name_of(Form form) {
-  constexpr std::array names{"bert",    "megatron-bert", "roformer",   "electra",
-                             "roberta", "albert",        "distilbert", "comera"};
+  constexpr std::array names{"bert",   "megatron-bert", "roformer", "electra", "roberta",
+                             "albert", "distilbert",    "mpnet",    "comera"};
   return names[static_cast<std::size_t>(form)];
 }
 
 std::string base_prefix(Form form) {
-  constexpr std::array prefixes{"bert.",    "bert.",   "roformer.",   "electra.",
-                                "roberta.", "albert.", "distilbert.", "comera."};
+  constexpr std::array prefixes{"bert.",   "bert.",       "roformer.", "electra.", "roberta.",
+                                "albert.", "distilbert.", "mpnet.",    "comera."};
   return prefixes[static_cast<std::size_t>(form)];
 }
 
-bool has_types(Form form) { return form != Form::distilbert; }
+bool has_types(Form form) { return form != Form::distilbert && form != Form::mpnet; }
 
 FormChoice form_of(const EncoderConfig& config) {
   const bool post = config.norm == NormPlacement::post, sequences = reads_sequences(config.head);
   if (config.positions == Positions::relative) return {Form::comera, "its positions are relative"};
+  if (config.relative_buckets > 0) return {Form::comera, "its scores have biases by distance"};
   if (sequences && config.pooling == Pooling::mean)
     return {Form::comera, "its head takes the mean over a sequence's tokens"};
   if (sequences && config.pairs == PairEncoding::separate)
@@ -69,8 +70,14 @@ LayerNames block_names(Form form) {
             {"ffn.down", "ffn_output"},
             {"norm1", "attention.LayerNorm"},
             {"norm2", "full_layer_layer_norm"}};
+  if (form == Form::mpnet)
+    for (const auto& [ours, theirs] : {std::pair("attention.query", "q"), std::pair("attention.key", "k"),
+                                       std::pair("attention.value", "v"), std::pair("attention.output", "o")})
+      names[ours] = std::string("attention.attn.") + theirs;
   const bool pre = form == Form::megatron_bert;
-  names["norm1"] = pre ? "attention.ln" : "attention.output.LayerNorm";
+  names["norm1"] = pre                   ? "attention.ln"
+                   : form == Form::mpnet ? "attention.LayerNorm"
+                                         : "attention.output.LayerNorm";
   names["norm2"] = pre ? "ln" : "output.LayerNorm";
   return names;
 }
@@ -83,6 +90,7 @@ struct HeadNames {
 HeadNames head_names(Form form) {
   switch (form) {
     case Form::roberta:
+    case Form::mpnet:
       return {"lm_head.dense", "lm_head.layer_norm", "lm_head"};
     case Form::electra:
       return {"generator_predictions.dense", "generator_predictions.LayerNorm", "generator_lm_head"};
@@ -101,7 +109,7 @@ HeadNames head_names(Form form) {
 }
 
 LayerNames other_names(Form form) {
-  const bool roberta = form == Form::roberta, albert = form == Form::albert;
+  const bool roberta = form == Form::roberta || form == Form::mpnet, albert = form == Form::albert;
   const std::string base = base_prefix(form);
   const HeadNames head = head_names(form);
   return {{"embedding.tokens", base + "embeddings.word_embeddings"},
@@ -139,7 +147,12 @@ TensorPlace place_of(const std::string& parameter, Form form) {
   if (parameter == "embedding.positions" || parameter == "embedding.types") {
     const bool positions = parameter.ends_with("positions");
     place.theirs = base + "embeddings." + (positions ? "position" : "token_type") + "_embeddings.weight";
-    if (positions && form == Form::roberta) place.skipped_rows = 2;  // of the padding, and one before it
+    const bool padded = form == Form::roberta || form == Form::mpnet;
+    if (positions && padded) place.skipped_rows = 2;  // of the padding, and one before it
+    return place;
+  }
+  if (parameter == "embedding.relative_bias") {
+    place.theirs = base + "encoder.relative_attention_bias.weight";
     return place;
   }
   const std::size_t dot = parameter.rfind('.');

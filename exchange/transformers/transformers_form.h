@@ -17,6 +17,7 @@ enum class Form : std::uint8_t {
   roberta,        // read only: BERT with other names
   albert,         // read only: BERT with narrow tables, whose layers all have the same weights
   distilbert,     // read only: BERT with other names and without types of segments
+  mpnet,          // read only: the same with biases of scores by distance
   comera,         // no counterpart: with our modelling file (modeling_comera.py)
 };
 // The model_type of a config.json.

@@ -45,6 +45,7 @@ T dot(const T* x, const T* y, std::int64_t n) {
 // The bias of the score of a query and a key of one sequence.
 template <class T, class Operation>
 T bias_of(const Operation& op, std::int64_t head, std::int64_t query, std::int64_t key) {
+  if (op.biases) return op.biases.template data<T>()[place_of_no_distance(op, head) + key - query];
   if (!op.slopes) return 0;
   const T* slopes = op.slopes.template data<T>() + 2 * head;
   return key < query ? -slopes[0] * static_cast<T>(query - key) : -slopes[1] * static_cast<T>(key - query);

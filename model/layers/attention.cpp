@@ -54,6 +54,7 @@ TTAttention::Inputs Attention::inputs(const EncoderStep& step, const RowSubset* 
           .dropout = step.dropout(dropout_, site_),
           .step_inputs = step.inputs,
           .slopes = positions_.slopes(),
+          .biases = positions_.biases(),
           .rows = rows};
 }
 
@@ -113,6 +114,7 @@ Attention::Saved Attention::forward(const EncoderStep& step, const Merged& merge
                        .out = saved.context,
                        .log_sum_exp = saved.log_sum_exp,
                        .slopes = positions_.slopes(),
+                       .biases = positions_.biases(),
                        .queries = rows ? rows->of_each_sequence : 0});
   saved.read = saved.context;
   if (rows) {
@@ -161,6 +163,7 @@ void Attention::backward(const EncoderStep& step, const Saved& saved, const Tens
                         .dk = dk,
                         .dv = dv,
                         .slopes = positions_.slopes(),
+                        .biases = positions_.biases(),
                         .queries = rows ? rows->of_each_sequence : 0});
   for (const auto& [more, gradient] :
        {std::pair{saved.more_gradients[0], dq}, std::pair{saved.more_gradients[1], dk},

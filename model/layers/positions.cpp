@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/ops/elementwise/gather.h"
+#include "kernels/ops/elementwise/layout.h"
+
 namespace comera {
 
 namespace {
@@ -63,7 +66,26 @@ std::vector<double> rotary_turns(std::int64_t first, std::int64_t count, std::in
   return turns;
 }
 
-PositionTables::PositionTables(const EncoderConfig& config, Allocator& allocator) {
+std::vector<std::int32_t> buckets_of_distances(std::int64_t positions, std::int64_t buckets) {
+  constexpr double farthest = 128;  // beyond it all are in one bucket
+  const std::int64_t of_side = buckets / 2, exact = of_side / 2;
+  const auto unit = static_cast<float>(std::log(farthest / static_cast<double>(exact)));
+  std::vector<std::int32_t> list;
+  for (std::int64_t distance = 1 - positions; distance < positions; ++distance) {
+    const std::int64_t size = std::abs(distance);
+    std::int64_t bucket = size;
+    if (size >= exact) {
+      const float share = std::log(static_cast<float>(size) / static_cast<float>(exact)) / unit;
+      bucket = std::min(exact + static_cast<std::int64_t>(share * static_cast<float>(of_side - exact)),
+                        of_side - 1);
+    }
+    list.push_back(static_cast<std::int32_t>(bucket + (distance > 0 ? of_side : 0)));
+  }
+  return list;
+}
+
+PositionTables::PositionTables(ParameterStore& store, const EncoderConfig& config, Allocator& allocator)
+    : store_(store) {
   const DType master = master_of(config.compute);
   const auto table = [&](const Shape& shape) {
     memory_ = Buffer(allocator, static_cast<std::size_t>(shape.elements()) * size_of(master),
@@ -72,6 +94,7 @@ PositionTables::PositionTables(const EncoderConfig& config, Allocator& allocator
   };
   switch (config.positions) {
     case Positions::learned:
+      if (config.relative_buckets > 0) add_biases(store, config, allocator);
       break;
     case Positions::relative: {
       std::vector<double> slopes;
@@ -101,6 +124,39 @@ PositionTables::PositionTables(const EncoderConfig& config, Allocator& allocator
       break;
     }
   }
+}
+
+void PositionTables::add_biases(ParameterStore& store, const EncoderConfig& config, Allocator& allocator) {
+  bucket_biases_ = store.add({.name = "embedding.relative_bias",
+                              .role = ParameterRole::frozen,
+                              .shape = {config.relative_buckets, config.heads}});
+  const std::vector<std::int32_t> buckets =
+      buckets_of_distances(config.max_positions, config.relative_buckets);
+  const std::int64_t distances = std::ssize(buckets);
+  const DType master = master_of(config.compute);
+  memory_ = Buffer(allocator, static_cast<std::size_t>(2 * distances * config.heads) * size_of(master),
+                   MemoryKind::workspace);
+  const Tensor both = memory_.tensor({2, distances, config.heads}, master);
+  by_distance_ = both.rows(0, 1).reshape({distances, config.heads});
+  biases_ = both.rows(1, 1).reshape({config.heads, distances});
+  index_memory_ = Buffer(allocator, static_cast<std::size_t>(distances + 1) * sizeof(std::int32_t),
+                         MemoryKind::workspace);
+  const Tensor indices = index_memory_.tensor({distances + 1}, DType::int32);
+  buckets_ = indices.rows(0, distances), count_ = indices.rows(distances, 1);
+  HostCopy copy(allocator, indices);
+  std::ranges::copy(buckets, copy.tensor().data<std::int32_t>());
+  copy.tensor().data<std::int32_t>()[distances] = static_cast<std::int32_t>(distances);
+  copy.write();
+}
+
+void PositionTables::make(const Context& context) const {
+  if (!bucket_biases_) return;
+  run(context,
+      GatherRows{
+          .x = store_.value(*bucket_biases_), .indices = buckets_, .count = count_, .y = by_distance_});
+  const std::int64_t distances = by_distance_.dim(0), heads = by_distance_.dim(1);
+  run(context, SwapAxes{.x = by_distance_.reshape({1, distances, heads, 1}),
+                        .y = biases_.reshape({1, heads, distances, 1})});
 }
 
 }  // namespace comera

@@ -3,26 +3,44 @@
 #include <vector>
 
 #include "kernels/core/tensors/memory.h"
+#include "kernels/core/tensors/parameter.h"
+#include "kernels/ops/context.h"
 #include "model/config.h"
 
 namespace comera {
 
-// Position information for attention, besides a learned embedding of positions: constants in device memory,
-// derived from the configuration and not saved.
+// Position information for attention, besides a learned embedding of positions: tables in device memory,
+// derived from the configuration and not saved. Only biases by distance are made from a parameter, which is
+// frozen.
 class PositionTables {
  public:
-  // Allocates if config.positions needs memory.
-  PositionTables(const EncoderConfig& config, Allocator& allocator);
+  // Allocates if the configuration needs memory.
+  PositionTables(ParameterStore& store, const EncoderConfig& config, Allocator& allocator);
+
+  // Makes the biases from their parameter as it is now.
+  void make(const Context& context) const;
 
   // For AttentionForward: (heads, 2) with relative positions, otherwise empty.
   Tensor slopes() const { return slopes_; }
   // For Rotary: (max_positions, head size) with rotary positions, otherwise empty.
   Tensor turns() const { return turns_; }
+  // For AttentionForward: (heads, 2 max_positions - 1) with relative buckets, otherwise empty.
+  Tensor biases() const { return biases_; }
 
  private:
-  Buffer memory_;
-  Tensor slopes_, turns_;
+  void add_biases(ParameterStore& store, const EncoderConfig& config, Allocator& allocator);
+
+  const ParameterStore& store_;
+  std::optional<ParameterId> bucket_biases_;  // (buckets, heads)
+  Buffer memory_, index_memory_;
+  Tensor slopes_, turns_, biases_, by_distance_;  // by_distance_: biases_, transposed
+  Tensor buckets_, count_;                        // int32: the bucket of each distance; their number
 };
+
+// The buckets of the distances from -(positions - 1) to positions - 1 of a key after its query: half of the
+// buckets for each side; of these half for one distance each, the others grow like powers up to 128 (T5:
+// Raffel et al., 2020). In single precision, as transformers computes them.
+std::vector<std::int32_t> buckets_of_distances(std::int64_t positions, std::int64_t buckets);
 
 // The slope of a side that a head ignores: large enough that no probability is left at a distance of one.
 inline constexpr double blind_slope = 1e4;

@@ -54,6 +54,10 @@ const std::vector<Key<ModelSection>>& keys_of() {
       value("rotary_theta", &S::rotary_theta, above(1),
             "RoPE's base: in a head of `size` values the slowest pair rotates by rotary_theta^(2 / size - 1) "
             "per token"),
+      value("relative_buckets", &S::relative_buckets, from_to(0, 256),
+            "with `learned` positions: attention scores also get a bias for each head and bucket of "
+            "distances, as "
+            "in MPNet; imported, not trained; 0: none"),
       value("types", &S::types, count(1), "number of segment types"),
       value("activation", &S::activation,
             "activation of the feed-forward layers and of an MLM head's transform; `gelu_tanh` is GELU's "

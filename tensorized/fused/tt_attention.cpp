@@ -313,6 +313,7 @@ TTAttention::Saved TTAttention::forward(const Context& context, const Inputs& in
                                   .k_stride = all,
                                   .v_stride = all,
                                   .slopes = inputs.slopes,
+                                  .biases = inputs.biases,
                                   .queries = inputs.rows ? inputs.rows->of_each_sequence : 0,
                                   .used_values = inputs.dropout.active() ? 0 : used_value});
   }
@@ -394,6 +395,7 @@ void TTAttention::backward(const Context& context, const Inputs& inputs, const S
                                    .k_stride = all,
                                    .v_stride = all,
                                    .slopes = inputs.slopes,
+                                   .biases = inputs.biases,
                                    .queries = inputs.rows ? inputs.rows->of_each_sequence : 0,
                                    .used_values = inputs.dropout.active() ? 0 : used_value});
   }

@@ -45,7 +45,7 @@ class TTAttention {
     std::int64_t longest = 0;
     DropoutSpec dropout;
     Tensor step_inputs;
-    Tensor slopes = {};               // of AttentionForward
+    Tensor slopes = {}, biases = {};  // of AttentionForward
     const RowSubset* rows = nullptr;  // the rows of y; null: all
   };
   // Tensors derived from the cores alone.

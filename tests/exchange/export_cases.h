@@ -16,7 +16,7 @@ inline void shake(Model& model) {
   ParameterStore& store = model.parameters();
   store.initialize(3);
   for (ParameterId id = 0; id < store.size(); ++id) {
-    if (store.info(id).shape.dims() != 1) continue;
+    if (store.info(id).shape.dims() != 1 && !store.is_frozen(id)) continue;
     std::vector<double> values = read_tensor(store.value(id));
     const auto noise = test::normal_values(std::ssize(values), static_cast<std::uint64_t>(id));
     for (std::size_t i = 0; i < values.size(); ++i) values[i] += 0.3 * noise[i];
@@ -48,6 +48,7 @@ inline std::vector<Case> cases() {
     config.rotary_theta = 300;
   };
   const auto relative = [](EncoderConfig& config) { config.positions = Positions::relative; };
+  const auto by_distance = [](EncoderConfig& config) { config.relative_buckets = 8; };
   const auto first = [](EncoderConfig& config) { config.pooling = Pooling::first; };
   const auto pre = NormPlacement::pre;
   return {
@@ -56,6 +57,10 @@ inline std::vector<Case> cases() {
       {"bert_removed", test::removed_config(), Form::bert},
       {"bert_diagonal", test::diagonal_config(), Form::bert},
       {"relative_diagonal", with(test::diagonal_config(HeadKind::classification), relative), Form::comera},
+      {"by_distance_dense", with(small_config(false), by_distance), Form::comera},
+      {"by_distance_trains", with(small_config(true), by_distance), Form::comera},
+      {"by_distance_classifier", with(small_config(false, HeadKind::classification), by_distance),
+       Form::comera},
       {"bert_low_rank", test::low_rank_config(), Form::bert},
       {"bert_lte", test::lte_config(), Form::bert},
       {"bert_classes", small_config(true, HeadKind::classification), Form::bert},

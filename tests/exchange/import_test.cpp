@@ -46,7 +46,8 @@ INSTANTIATE_TEST_SUITE_P(Exchange, Import,
                                          "roberta_mlm", "roberta_classes", "electra_mlm", "albert_mlm",
                                          "albert_classes", "bert_tokens", "roberta_tokens", "electra_tokens",
                                          "bert_answers", "roberta_answers", "albert_answers",
-                                         "distilbert_mlm", "distilbert_tokens", "distilbert_answers"),
+                                         "distilbert_mlm", "distilbert_tokens", "distilbert_answers",
+                                         "mpnet_mlm", "mpnet_classes", "mpnet_tokens", "mpnet_answers"),
                          [](const auto& tested) { return std::string(tested.param); });
 
 // The mean over one sequence of what the encoder gives.
@@ -68,7 +69,7 @@ std::vector<double> mean_of(const data::Sample& sample, const LoadedModel& loade
   };
   InferenceEngine engine(loaded.model, InferenceEngine::Output::mean, loaded.processor);
   std::vector<double> mean;
-  engine.run(std::make_unique<One>(sample, loaded.tokenizer), data::capacity_for(32, 16, 0, 25),
+  engine.run(std::make_unique<One>(sample, loaded.tokenizer), data::capacity_for(128, 80, 0, 25),
              [&](std::int64_t /*sample*/, std::span<const double> values) {
                mean.assign(values.begin(), values.end());
              });
@@ -78,7 +79,8 @@ std::vector<double> mean_of(const data::Sample& sample, const LoadedModel& loade
 class ImportedEncoder : public testing::TestWithParam<const char*> {};
 
 INSTANTIATE_TEST_SUITE_P(Exchange, ImportedEncoder,
-                         testing::Values("bert_encoder", "electra_encoder", "distilbert_encoder"),
+                         testing::Values("bert_encoder", "electra_encoder", "distilbert_encoder",
+                                         "mpnet_encoder"),
                          [](const auto& tested) { return std::string(tested.param); });
 
 TEST_P(ImportedEncoder, WithoutAHeadGetsANewOne) {

@@ -58,6 +58,22 @@ TEST(RemovedFromTheLastBlock, GradientsAgreeWithCentralDifferences) {
       expect_gradients(removed_from_last(head, norm));
 }
 
+// The same with biases by distance, which have no gradient, between the factors and with queries that are
+// formed.
+TEST(BiasesByDistance, GradientsAgreeWithCentralDifferences) {
+  for (const bool tensorized : {false, true})
+    for (const HeadKind head : {HeadKind::mlm, HeadKind::classification}) {
+      EncoderConfig config = small_config(tensorized, head);
+      config.relative_buckets = 8;
+      if (tensorized) config.tensorized.attention->ranks = {3, 3, 3};
+      expect_gradients(config, [](Model& model, const Context&) {
+        const ParameterStore& store = model.parameters();
+        const Tensor biases = store.value(*store.find("embedding.relative_bias"));
+        write_tensor(biases, normal_values(biases.elements(), 7));
+      });
+    }
+}
+
 // The same of tables that are narrower than the encoder.
 TEST(NarrowTables, GradientsAgreeWithCentralDifferences) {
   for (const bool tensorized : {false, true})

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 
 #include "kernels/reference/reference_backend.h"
 #include "model/model.h"
@@ -107,7 +108,8 @@ TEST(RotaryTurns, AreWrittenAFewRowsAtATime) {
   config.max_positions = 100003;  // a prime
   const std::int64_t size = config.hidden / config.heads;
   FarAllocator allocator(false);
-  const PositionTables tables(config, allocator);
+  ParameterStore store;
+  const PositionTables tables(store, config, allocator);
   ASSERT_EQ(tables.turns().elements(), config.max_positions * size);
   EXPECT_LE(allocator.largest, 1u << 20);
   const std::vector<double> expected = rotary_turns(0, config.max_positions, size, config.rotary_theta);
@@ -117,18 +119,37 @@ TEST(RotaryTurns, AreWrittenAFewRowsAtATime) {
 
 TEST(RotaryTurns, WithoutMemoryItIsSaidWhatHelps) {
   FarAllocator allocator(true);
+  ParameterStore store;
   const EncoderConfig config = config_with(Positions::rotary, false);
   EXPECT_THAT(
-      [&] { PositionTables(config, allocator); },
+      [&] { PositionTables(store, config, allocator); },
       testing::ThrowsMessage<OutOfMemory>(testing::AllOf(
           testing::HasSubstr("16 rotary positions"), testing::HasSubstr("model.max_positions"),
           testing::HasSubstr("--length"), testing::Not(testing::HasSubstr("tokens_per_micro_batch")))));
 }
 
+// As transformers 5.24 has them (MPNetEncoder.relative_position_bucket).
+TEST(BucketsOfDistances, GrowLikePowers) {
+  const std::vector<std::int32_t> all = buckets_of_distances(200, 32);
+  ASSERT_EQ(std::ssize(all), 399);
+  const auto bucket = [&](int distance) { return all[199 + distance]; };
+  const std::pair<int, int> expected[] = {{0, 0},    {1, 1},    {7, 7},   {8, 8},   {11, 8},  {12, 9},
+                                          {15, 9},   {16, 10},  {22, 10}, {23, 11}, {31, 11}, {32, 12},
+                                          {45, 12},  {46, 13},  {63, 13}, {64, 14}, {90, 14}, {91, 15},
+                                          {127, 15}, {128, 15}, {199, 15}};
+  for (const auto& [distance, number] : expected) {
+    EXPECT_EQ(bucket(-distance), number) << distance;
+    if (distance > 0) EXPECT_EQ(bucket(distance), 16 + number) << distance;
+  }
+  EXPECT_THAT(buckets_of_distances(4, 4), ElementsAre(1, 1, 1, 0, 3, 3, 3));
+}
+
 // A dense encoder's output for one sequence of these tokens, the first of which is at position `first`.
-std::vector<double> encoded(const EncoderConfig& config, const std::vector<std::int32_t>& tokens, int first) {
+std::vector<double> encoded(const EncoderConfig& config, const std::vector<std::int32_t>& tokens, int first,
+                            const std::function<void(Model&)>& prepare = nullptr) {
   Model model(config, host_allocator(), false);
   model.parameters().initialize(11);
+  if (prepare) prepare(model);
   const PackedBatch batch = random_batch({static_cast<int>(tokens.size())}, config.vocabulary,
                                          model.token_embedding().right_rows(), 1, 0);
   for (std::size_t i = 0; i < tokens.size(); ++i) {
@@ -174,6 +195,50 @@ INSTANTIATE_TEST_SUITE_P(All, OfPositions,
                                               : test.param == Positions::rotary ? "rotary"
                                                                                 : "relative");
                          });
+
+// Scores of a table that falls by s with each of three distances are those of a slope s.
+TEST(BiasesByDistance, AreAddedToScores) {
+  EncoderConfig config = config_with(Positions::relative, false);
+  const std::vector<std::int32_t> tokens = {4, 9, 3, 17};
+  const std::vector<double> sloped = encoded(config, tokens, 0);
+  const std::vector<HeadSlopes> slopes = head_slopes(config.heads);
+  config.positions = Positions::learned, config.relative_buckets = 16;  // 0 to 3 of each side have their own
+  const auto falling = [&](Model& model) {
+    const ParameterStore& store = model.parameters();
+    std::vector<double> table(static_cast<std::size_t>(16 * config.heads));
+    for (int distance = 1; distance < 4; ++distance)
+      for (std::int64_t h = 0; h < config.heads; ++h) {
+        table[distance * config.heads + h] = -slopes[h].before * distance;
+        table[(8 + distance) * config.heads + h] = -slopes[h].behind * distance;
+      }
+    write_tensor(store.value(*store.find("embedding.relative_bias")), table);
+    const Tensor positions = store.value(*store.find("embedding.positions"));
+    write_tensor(positions, std::vector<double>(static_cast<std::size_t>(positions.elements()), 0));
+  };
+  EXPECT_LT(relative_error(encoded(config, tokens, 0, falling), sloped), 1e-13);
+  EXPECT_GT(relative_error(encoded(config, tokens, 0), sloped), 1e-2);
+}
+
+TEST(BiasesByDistance, BelongToLearnedPositions) {
+  const auto refusal = [](EncoderConfig config) -> std::string {
+    try {
+      config.validate();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EncoderConfig config = config_with(Positions::learned, false);
+  config.relative_buckets = 7;
+  EXPECT_THAT(refusal(config), testing::HasSubstr("an even number from 4 to 256"));
+  config.relative_buckets = 8;
+  EXPECT_EQ(refusal(config), "");
+  config.positions = Positions::rotary;
+  EXPECT_THAT(refusal(config), testing::HasSubstr("\"learned\" only"));
+  config = small_config(false, HeadKind::replaced_tokens);
+  config.relative_buckets = 8;
+  EXPECT_THAT(refusal(config), testing::HasSubstr("generator"));
+}
 
 TEST(Positions, OnlyLearnedOnesHaveParameters) {
   for (const bool tensorized : {false, true})

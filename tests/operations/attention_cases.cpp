@@ -21,6 +21,7 @@ struct AttentionCase {
   bool room = false;     // for the one
   bool opposed = false;  // queries against keys: every score far below zero
   bool slopes = false;   // some of which hide one side
+  bool biases = false;   // of more positions than there are
   double scale = 1;      // of what it is otherwise
   std::int64_t queries = 0;
   std::int64_t used_values = 0;  // the other columns of v are not zero here: they must not be read
@@ -61,6 +62,7 @@ void set_common(const AttentionCase& c, OpTestContext& world, Operation& op) {
                     {h % 3 == 1 ? 1e4F : 0.3F / static_cast<float>(1 + h), h % 3 == 0 ? 0.F : 0.1F});
     op.slopes = world.chosen_master({c.heads, 2}, slopes);
   }
+  if (c.biases) op.biases = world.master({c.heads, 2 * c.longest + 5});
   op.used_values = c.used_values;
   if (c.extra > 0) op.k_stride = c.kv_heads() * c.size + c.extra;
   if (c.extra > 0) op.v_stride = c.kv_heads() * c.stored_values() + c.extra;
@@ -91,7 +93,7 @@ void attention_cases(std::vector<OperationCase>& cases, const AttentionCase& c) 
          op.dropout = forward.dropout, op.step_inputs = forward.step_inputs;
          op.shared_keys = c.shared, op.append_one = c.append_one, op.room_for_one = c.room;
          op.k_stride = forward.k_stride, op.v_stride = forward.v_stride;
-         op.slopes = forward.slopes, op.queries = forward.queries;
+         op.slopes = forward.slopes, op.biases = forward.biases, op.queries = forward.queries;
          op.used_values = forward.used_values;
          op.dout = world.input(out_shape);
          op.dq = world.output("dq", forward.q.shape());
@@ -197,6 +199,14 @@ void add_attention_cases(std::vector<OperationCase>& cases) {
   sloped({"slopes_tiles", tiles, 293, 4, 32, 129});
   sloped({"slopes_long", {0, 277, 300}, 300, 2, 24, 300});
   sloped({"slopes_shared", {0, 64, 100, 228}, 229, 11, 30, 128, 0.1, true, 30, 31, true});
+  const auto biased = [&](AttentionCase c) {
+    c.biases = true;
+    attention_cases(cases, c);
+  };
+  biased({"biases", {0, 3, 16, 16, 47}, 49, 3, 7, 31, 0.1});
+  biased({"biases_tiles", tiles, 293, 4, 32, 129});
+  biased({"biases_long", {0, 277, 300}, 300, 2, 24, 300});
+  biased({"biases_shared", {0, 64, 100, 228}, 229, 11, 30, 128, 0.1, true, 30, 31, true});
   // What is hidden must stay so.
   for (const auto& [name, scale] : {std::pair("scale_of_0", 0.), std::pair("scale_below_0", -0.5)})
     attention_cases(cases, {.name = name,

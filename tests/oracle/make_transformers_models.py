@@ -15,7 +15,8 @@ from transformers import (AlbertConfig, AlbertForMaskedLM, AlbertForQuestionAnsw
                           DistilBertForMaskedLM, DistilBertForQuestionAnswering, DistilBertForTokenClassification,
                           DistilBertModel, ElectraConfig,
                           ElectraForMaskedLM, ElectraForTokenClassification, ElectraModel, MegatronBertConfig,
-                          MegatronBertForMaskedLM, RobertaConfig, RobertaForMaskedLM, RobertaForQuestionAnswering,
+                          MegatronBertForMaskedLM, MPNetConfig, MPNetForMaskedLM, MPNetForQuestionAnswering,
+                          MPNetForSequenceClassification, MPNetForTokenClassification, MPNetModel, RobertaConfig, RobertaForMaskedLM, RobertaForQuestionAnswering,
                           RobertaForSequenceClassification, RobertaForTokenClassification)
 
 FOLDER = pathlib.Path(__file__).parent / "transformers"
@@ -29,13 +30,13 @@ def shake(model):
     """Norms and biases begin at 1 and 0, where mistakes do not show."""
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if parameter.dim() == 1:
+            if parameter.dim() == 1 or "relative_attention_bias" in name:
                 parameter.add_(0.3 * torch.randn(parameter.shape, generator=RANDOM))
 
 
 def sequences(config, first):
     found = []
-    for length in (12, 9, 2):
+    for length in (70 if config.model_type == "mpnet" else 12, 9, 2):
         ids = torch.randint(5, len(PIECES), (1, length), generator=RANDOM)
         ids[0, 0] = first
         types = torch.zeros_like(ids)
@@ -53,7 +54,7 @@ def save(name, model, first=2):
     cases = []
     for ids, types in sequences(model.config, first):
         with torch.no_grad():
-            out = model(input_ids=ids) if model.config.model_type == "distilbert" else \
+            out = model(input_ids=ids) if model.config.model_type in ("distilbert", "mpnet") else \
                 model(input_ids=ids, token_type_ids=types)
         said = (out.logits[0] if hasattr(out, "logits") else
                 torch.stack((out.start_logits[0], out.end_logits[0]), -1) if hasattr(out, "start_logits") else
@@ -93,6 +94,12 @@ def main():
     save("distilbert_encoder", DistilBertModel(DistilBertConfig(**distilbert, activation="relu")))
     save("distilbert_tokens", DistilBertForTokenClassification(DistilBertConfig(**distilbert, **of_words)))
     save("distilbert_answers", DistilBertForQuestionAnswering(DistilBertConfig(**distilbert)))
+    mpnet = dict(SIZES, pad_token_id=1, max_position_embeddings=82)
+    save("mpnet_mlm", MPNetForMaskedLM(MPNetConfig(**mpnet)))
+    save("mpnet_encoder", MPNetModel(MPNetConfig(**mpnet)))
+    save("mpnet_classes", MPNetForSequenceClassification(MPNetConfig(**mpnet, **labels)))
+    save("mpnet_tokens", MPNetForTokenClassification(MPNetConfig(**mpnet, **of_words)))
+    save("mpnet_answers", MPNetForQuestionAnswering(MPNetConfig(**mpnet)))
 
 
 if __name__ == "__main__":

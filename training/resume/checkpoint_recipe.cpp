@@ -55,7 +55,7 @@ void require_same_encoder(const Recipe& recipe, const CheckpointReader& reader) 
   const Recipe saved = checkpoint_recipe(reader);
   for (const RecipeChange& change : recipe_changes(saved, recipe))
     for (const char* key : {"model.heads", "model.embedding_size", "model.activation", "model.norm",
-                            "model.positions", "model.rotary_theta"})
+                            "model.positions", "model.rotary_theta", "model.relative_buckets"})
       if (change.key == key)
         throw UsageError(
             fmt::format("{} was trained with {} = {}, but the recipe has {}; use the recipe of that run",

@@ -103,7 +103,7 @@ void attention_backward(const AttentionBackward& op, const KernelContext& contex
                       rows, length, value_size, {memory.ds, ld, Into::set});
         ScoreDropout dropout{key, op.dropout.site, op.longest, length, memory.bytes};
         if (drops) dropout.begin(head * tokens + first, rows);
-        with_slopes(op, head, [&](const auto& slopes) {
+        with_bias(op, head, [&](const auto& bias) {
           for (std::int64_t i = 0; i < rows; ++i) {
             const std::int64_t place = head * tokens + first + i;
             const T* dout_row = dout + i * out_width;
@@ -118,8 +118,8 @@ void attention_backward(const AttentionBackward& op, const KernelContext& contex
                     static_cast<float>(op.dropout.scale()),
                     op.dropout.threshold(),
                     nullptr};
-            const auto score = [&](vec products, std::int64_t j) {
-              return slopes.add(products, j - begin - i);
+            const auto score = [&](vec products, std::int64_t j, const auto& at) {
+              return bias.add(products, j - begin - i, at);
             };
             float *p = memory.p + i * ld, *ds = memory.ds + i * ld;
             if (drops) {

@@ -86,13 +86,13 @@ void attention_forward(const AttentionForward& op, const KernelContext& context)
                       {memory.scores, ld, Into::set, static_cast<float>(op.scale)});
         ScoreDropout dropout{key, op.dropout.site, op.longest, length, memory.bytes};
         if (drops) dropout.begin(head * tokens + first, rows);
-        with_slopes(op, head, [&](const auto& slopes) {
+        with_bias(op, head, [&](const auto& bias) {
           for (std::int64_t i = 0; i < rows; ++i) {
             fetch_part<true>(out + i * out_width, out_size);
             fetch_part(q + key_size + i * q_width, key_size);  // of the next head, if this is not the last
             float* scores = memory.scores + i * ld;
-            const auto score = [&](vec products, std::int64_t j) {
-              return slopes.add(products, j - begin - i);
+            const auto score = [&](vec products, std::int64_t j, const auto& at) {
+              return bias.add(products, j - begin - i, at);
             };
             memory.sums[i] = drops
                                  ? softmax_row<true>(scores, score, length, dropout.row(i), threshold, scores)

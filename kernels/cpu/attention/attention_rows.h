@@ -11,26 +11,42 @@ COMERA_CPU_BEGIN
 
 inline constexpr float log2_e = 1.44269504f;
 
-// The slopes of a head's bias: for keys before a query and for those after it.
+// What adds a head's biases: to the scores of the keys `first`, `first` + 1, … positions after a query, of
+// which those of `at` are there.
+
+// By slopes for the keys before a query and for those after it.
 struct Slopes {
   float before, behind;
 
-  // Scores of the keys `first`, `first` + 1, … positions after a query.
-  vec add(vec scores, std::int64_t first) const {
+  template <class At>
+  vec add(vec scores, std::int64_t first, const At&) const {
     vec distance;
     for (int i = 0; i < lanes; ++i) distance[i] = static_cast<float>(i);
     distance += static_cast<float>(first);
     return scores + min(distance * before, distance * -behind);  // the smaller one is at most 0
   }
 };
-struct NoSlopes {
-  static vec add(vec scores, std::int64_t) { return scores; }
+// By a table.
+struct Biases {
+  const float* no_distance;
+
+  template <class At>
+  vec add(vec scores, std::int64_t first, const At& at) const {
+    return scores + at.load(no_distance + first);
+  }
+};
+struct NoBias {
+  template <class At>
+  static vec add(vec scores, std::int64_t, const At&) {
+    return scores;
+  }
 };
 
-// body(slopes) for a head, compiled for both kinds.
+// body(bias) for a head, compiled for each kind.
 template <class Operation, class Body>
-inline void with_slopes(const Operation& op, std::int64_t head, const Body& body) {
-  if (!op.slopes) return body(NoSlopes{});
+inline void with_bias(const Operation& op, std::int64_t head, const Body& body) {
+  if (op.biases) return body(Biases{op.biases.template data<float>() + place_of_no_distance(op, head)});
+  if (!op.slopes) return body(NoBias{});
   const float* of_head = op.slopes.template data<float>() + 2 * head;
   body(Slopes{of_head[0], of_head[1]});
 }
@@ -53,15 +69,16 @@ struct RowSums {
   float log_sum_exp() const { return maximum + std::log(all); }
 };
 
-// to = exp(score - the largest score), dropped ones 0. Initially `scores` contains products; score(v, j)
-// converts the products v of the keys j, j + 1, … to scores. The row is changed; `to` may be the row itself.
+// to = exp(score - the largest score), dropped ones 0. Initially `scores` contains products; score(v, j,
+// at) converts the products v of the keys j, j + 1, … of `at` to scores. The row is changed; `to` may be the
+// row itself.
 template <bool drops, class Score, class T>
 inline RowSums softmax_row(float* scores, const Score& score, std::int64_t length, const std::uint8_t* bytes,
                            std::uint32_t threshold, T* to) {
   const vec lowest = splat(-std::numeric_limits<float>::infinity());
   vec top = lowest;
   for_columns(0, length, [&](std::int64_t j, auto at) {
-    const vec v = score(at.load(scores + j), j);
+    const vec v = score(at.load(scores + j), j, at);
     at.store(scores + j, v);
     top = max(top, at.keep_or(v, lowest));
   });
@@ -157,7 +174,7 @@ template <bool drops, class Score, class T>
 inline void score_gradients(const Row& row, const Score& score, const float* p, const float* ds,
                             std::int64_t length, T* p_to, T* ds_to) {
   for_columns(0, length, [&](std::int64_t j, auto at) {
-    const vec probability = exp2((score(at.load(p + j), j) - row.log_sum_exp) * log2_e);
+    const vec probability = exp2((score(at.load(p + j), j, at) - row.log_sum_exp) * log2_e);
     const vec factor = drops ? cpu::kept(splat(row.kept), row.bytes + j, row.threshold) : splat(1);
     const vec gradient = probability * ((at.load(ds + j) + row.dsum) * factor - row.d) * row.scale;
     at.store(p_to + j, probability * factor);

@@ -66,10 +66,9 @@ class Sequence {
                              memory_.scores);
       products_with_sequence(dout + i * out_width, out_width, some, op_.computed_values(),
                              memory_.values_across, memory_.gradients);
-      with_slopes(op_, head, [&](const auto& slopes) {
+      with_bias(op_, head, [&](const auto& bias) {
         for (std::int64_t r = i; r < i + some; ++r)
-          row_of_scores<drops>(head, begin + r, r, slopes, dropout, dout + r * out_width,
-                               out + r * out_width);
+          row_of_scores<drops>(head, begin + r, r, bias, dropout, dout + r * out_width, out + r * out_width);
       });
     }
     const bool add = begin > 0 || head > piece_.head_begin;
@@ -88,8 +87,8 @@ class Sequence {
 
   // P and dS of the query at `place` of its sequence, query `r` of the current block. `scores` and
   // `gradients` contain the products of the 32 queries around it.
-  template <bool drops, class AnySlopes>
-  void row_of_scores(std::int64_t head, std::int64_t place, std::int64_t r, const AnySlopes& slopes,
+  template <bool drops, class Bias>
+  void row_of_scores(std::int64_t head, std::int64_t place, std::int64_t r, const Bias& bias,
                      const ScoreDropout& dropout, const bfloat16* dout, const bfloat16* out) const {
     const std::int64_t length = piece_.length, ld = bf16_score_stride(op_.longest), i = r % bf16_block;
     const Row row{op_.log_sum_exp.data<float>()[head * op_.q.dim(0) + piece_.first + place],
@@ -99,8 +98,8 @@ class Sequence {
                   static_cast<float>(op_.dropout.scale()),
                   op_.dropout.threshold(),
                   drops ? dropout.row(r) : nullptr};
-    const auto score = [&](vec products, std::int64_t j) {
-      return slopes.add(products * row.scale, j - place);
+    const auto score = [&](vec products, std::int64_t j, const auto& at) {
+      return bias.add(products * row.scale, j - place, at);
     };
     fetch_part(dout + op_.out.dim(1) / op_.heads, op_.out.dim(1) / op_.heads);  // of the next head
     fetch_part(out + op_.out.dim(1) / op_.heads, op_.out.dim(1) / op_.heads);

@@ -44,11 +44,11 @@ class Sequence {
     ScoreDropout dropout{key_, op_.dropout.site, op_.longest, length, memory_.bytes};
     if (drops) dropout.begin(place, rows);
     RowSums sums[bf16_block];
-    with_slopes(op_, head, [&](const auto& slopes) {
+    with_bias(op_, head, [&](const auto& bias) {
       for (std::int64_t i = 0; i < rows; ++i) {
         float* scores = memory_.scores + i * ld;
-        const auto score = [&](vec products, std::int64_t j) {
-          return slopes.add(products * static_cast<float>(op_.scale), j - begin - i);
+        const auto score = [&](vec products, std::int64_t j, const auto& at) {
+          return bias.add(products * static_cast<float>(op_.scale), j - begin - i, at);
         };
         bfloat16* p = memory_.p.at + i * memory_.p.ld;
         sums[i] = softmax_row<drops>(scores, score, length, drops ? dropout.row(i) : nullptr,

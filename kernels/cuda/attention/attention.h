@@ -69,6 +69,8 @@ struct Attention {
   // (heads, T): kept Σ_c out dout, passed from the first backward kernel to the second.
   float* delta = nullptr;
   const float* slopes = nullptr;  // (heads, 2), or null
+  const float* biases = nullptr;  // (heads, 2 reach + 1), or null
+  int reach = 0;
   const std::int32_t* offsets = nullptr;
   std::int64_t rows = 0;  // T
   std::int64_t longest = 0;
@@ -118,6 +120,10 @@ Attention<T> attention_of(const Operation& op) {
   made.out = out_rows<T>(op, op.out);
   made.log_sum_exp = op.log_sum_exp.template data<float>();
   if (op.slopes) made.slopes = op.slopes.template data<float>();
+  if (op.biases) {
+    made.biases = op.biases.template data<float>();
+    made.reach = static_cast<int>(op.biases.dim(1) / 2);
+  }
   made.offsets = op.sequence_offsets.template data<std::int32_t>();
   made.rows = op.q.dim(0);
   made.longest = op.longest;
@@ -426,20 +432,29 @@ inline constexpr float log_of_2 = 0.6931471805599453F;
 struct Scores {
   const bool biased;
   const float scale, unit;
-  float before = 0, behind = 0;  // in powers of 2
+  float before = 0, behind = 0;        // in powers of 2
+  const float* no_distance = nullptr;  // in a table of biases
+  int reach = 0;
 
   template <class T>
   __device__ __forceinline__ Scores(const Attention<T>& op, int head)
-      : biased(op.slopes != nullptr || !(op.scale > 0)),
+      : biased(op.slopes != nullptr || op.biases != nullptr || !(op.scale > 0)),
         scale(op.scale * log2_of_e),
         unit(biased ? 1 : scale) {
+    if (op.biases != nullptr) {
+      reach = op.reach;
+      no_distance = op.biases + std::int64_t{head} * (2 * reach + 1) + reach;
+    }
     if (op.slopes == nullptr) return;
     before = op.slopes[2 * head] * log2_of_e;
     behind = -op.slopes[2 * head + 1] * log2_of_e;
   }
-  // For the key at this distance after the query, if biased: of the two terms, one is negative, or both are
-  // 0.
+  // For the key at this distance after the query, if biased. Keys and queries that are not there may be
+  // farther away than the table reaches. Of the two terms of slopes, one is negative, or both are 0.
   __device__ __forceinline__ float with_bias(float product, float distance) const {
+    if (no_distance != nullptr)
+      return fmaf(product, scale,
+                  no_distance[max(-reach, min(reach, static_cast<int>(distance)))] * log2_of_e);
     return fmaf(product, scale, fminf(distance * before, distance * behind));
   }
   // 2^(score - subtracted).

@@ -42,6 +42,13 @@ void check_common(const char* name, const Operation& op) {
                "{}: {} of {} columns of {} values cannot be in use{}", name, op.used_values, op.value_size(),
                op.shared_keys ? "shared" : "separate", op.dropout.active() ? " with dropout" : "");
   check_optional(name, "slopes", op.slopes, {op.heads, 2}, master_of(dtype));
+  if (op.biases) {
+    check_tensor(name, "biases", op.biases, {op.heads, op.biases.dim(1)}, master_of(dtype));
+    COMERA_CHECK(op.biases.dim(1) % 2 == 1 && op.biases.dim(1) >= 2 * op.longest - 1,
+                 "{}: {} biases are not those of two sides of at least {} positions", name, op.biases.dim(1),
+                 op.longest);
+    COMERA_CHECK(!op.slopes, "{}: takes slopes or biases, not both", name);
+  }
   if (op.dropout.active()) check_step_values(name, "step_inputs", op.step_inputs, sizeof(StepInputs));
 }
 

@@ -16,7 +16,11 @@ inline constexpr const char* scores_stay_wide = "attention is no linear layer";
 //
 // With slopes, a head's bias falls linearly with the distance of the key, at a separate rate on each side
 // (ALiBi: Press et al., 2022): the key d positions before the query gets -slopes[h, 0] d, the key d positions
-// after it -slopes[h, 1] d. Without slopes there is no bias.
+// after it -slopes[h, 1] d.
+//
+// With biases, a head's bias is looked up by the distance of the key (Shaw et al., 2018; Raffel et al.,
+// 2020): the key at position j gets biases[h, R - 1 + j - t] for the query at position t of R >= longest
+// positions. They have no gradient. Not with slopes. Without either there is no bias.
 //
 // With shared_keys every head has the same keys and values: k and v are one head wide (multi-query attention,
 // Shazeer, 2019). With append_one, a head's V has one more column, of ones, which is not stored: the last
@@ -50,6 +54,7 @@ struct AttentionForward {
   bool append_one = false, room_for_one = false;
   std::int64_t k_stride = 0, v_stride = 0;
   Tensor slopes = {};            // (heads, 2), non-negative, in the master type; or left out
+  Tensor biases = {};            // (heads, 2 R - 1) in the master type; or left out
   std::int64_t queries = 0;      // per sequence; 0: all of its rows
   std::int64_t used_values = 0;  // 0: all
 
@@ -79,6 +84,7 @@ struct AttentionBackward {
   bool append_one = false, room_for_one = false;
   std::int64_t k_stride = 0, v_stride = 0;
   Tensor slopes = {};            // (heads, 2), non-negative, in the master type; or left out
+  Tensor biases = {};            // (heads, 2 R - 1) in the master type; or left out
   std::int64_t queries = 0;      // per sequence; 0: all of its rows
   std::int64_t used_values = 0;  // 0: all
 
@@ -104,6 +110,11 @@ std::int64_t key_stride(const Operation& op) {
 template <class Operation>
 std::int64_t value_stride(const Operation& op) {
   return op.v_stride > 0 ? op.v_stride : op.kv_heads() * op.stored_values();
+}
+// Where a head's bias at a distance of 0 is, if there are biases.
+template <class Operation>
+std::int64_t place_of_no_distance(const Operation& op, std::int64_t head) {
+  return head * op.biases.dim(1) + op.biases.dim(1) / 2;
 }
 
 }  // namespace comera
