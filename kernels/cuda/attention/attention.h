@@ -429,33 +429,41 @@ inline constexpr float log_of_2 = 0.6931471805599453F;
 // which cancel only if all kernels round a score alike: scores are powers of 2 times `unit`, applied in the
 // fmaf that subtracts from them. A bias is added first, in a separate fmaf. Products with a non-positive
 // scale take this path too, because -infinity times the scale would no longer mark hidden keys.
+template <class T>
 struct Scores {
+  const Attention<T>& given;
+  const int head;
   const bool biased;
   const float scale, unit;
-  float before = 0, behind = 0;        // in powers of 2
-  const float* no_distance = nullptr;  // in a table of biases
-  int reach = 0;
+  float before = 0, behind = 0;  // slopes, in powers of 2
 
-  template <class T>
   __device__ __forceinline__ Scores(const Attention<T>& op, int head)
-      : biased(op.slopes != nullptr || op.biases != nullptr || !(op.scale > 0)),
+      : given(op),
+        head(head),
+        biased(op.slopes != nullptr || op.biases != nullptr || !(op.scale > 0)),
         scale(op.scale * log2_of_e),
         unit(biased ? 1 : scale) {
-    if (op.biases != nullptr) {
-      reach = op.reach;
-      no_distance = op.biases + std::int64_t{head} * (2 * reach + 1) + reach;
-    }
     if (op.slopes == nullptr) return;
     before = op.slopes[2 * head] * log2_of_e;
     behind = -op.slopes[2 * head + 1] * log2_of_e;
   }
-  // For the key at this distance after the query, if biased. Keys and queries that are not there may be
-  // farther away than the table reaches. Of the two terms of slopes, one is negative, or both are 0.
-  __device__ __forceinline__ float with_bias(float product, float distance) const {
-    if (no_distance != nullptr)
-      return fmaf(product, scale,
-                  no_distance[max(-reach, min(reach, static_cast<int>(distance)))] * log2_of_e);
-    return fmaf(product, scale, fminf(distance * before, distance * behind));
+  // If biased: body(with_bias) with with_bias(product, distance) for the key at this distance after the
+  // query, compiled for a table and for slopes. Keys and queries that are not there may be farther away than
+  // the table reaches. Of the two terms of slopes, one is negative, or both are 0.
+  template <class Body>
+  __device__ __forceinline__ void biases(const Body& body) const {
+    if (given.biases != nullptr) {
+      const int reach = given.reach;
+      const float* no_distance = given.biases + head * (2 * reach + 1) + reach;
+      body([&](float product, float distance) {
+        const int place = max(-reach, min(reach, static_cast<int>(distance)));
+        return fmaf(product, scale, no_distance[place] * log2_of_e);
+      });
+    } else if (biased) {
+      body([&](float product, float distance) {
+        return fmaf(product, scale, fminf(distance * before, distance * behind));
+      });
+    }
   }
   // 2^(score - subtracted).
   __device__ __forceinline__ float power(float score, float subtracted) const {

@@ -140,19 +140,24 @@ __global__ void __launch_bounds__((QueryTiles<Math, D>::threads), (QueryTiles<Ma
         }
         if (!plain) {
           const int step_key = lane_key + k / 4;
+          scores_of.biases([&](const auto& with_bias) {
 #pragma unroll
-          for (int half = 0; half < 2; ++half) {
-            const auto distance = static_cast<float>(step_key - (own + fragment_row() + 8 * half));
+            for (int half = 0; half < 2; ++half) {
+              const auto distance = static_cast<float>(step_key - (own + fragment_row() + 8 * half));
 #pragma unroll
-            for (int n = 0; n < columns / 8; ++n)
+              for (int n = 0; n < columns / 8; ++n)
 #pragma unroll
-              for (int i = 0; i < 2; ++i) {
-                float& score = scores[n].at[2 * half + i];
-                const auto away = static_cast<float>(2 * n + i);
-                if (scores_of.biased) score = scores_of.with_bias(score, distance + away);
-                if (step_key + 2 * n + i >= length) score = -INFINITY;
-              }
-          }
+                for (int i = 0; i < 2; ++i) {
+                  float& score = scores[n].at[2 * half + i];
+                  score = with_bias(score, distance + static_cast<float>(2 * n + i));
+                }
+            }
+          });
+#pragma unroll
+          for (int n = 0; n < columns / 8; ++n)
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+              if (step_key + 2 * n + i % 2 >= length) scores[n].at[i] = -INFINITY;
         }
 #pragma unroll
         for (int half = 0; half < 2; ++half)
@@ -305,7 +310,7 @@ __global__ void __launch_bounds__((KeyTiles<Math, D, teams>::threads), (KeyTiles
             Math::multiply(gradients[n], value, dout);
           });
         }
-        if (scores_of.biased)
+        scores_of.biases([&](const auto& with_bias) {
 #pragma unroll
           for (int n = 0; n < columns / 8; ++n) {
             const int query = first_query + g + k + 8 * n + fragment_column();
@@ -314,9 +319,10 @@ __global__ void __launch_bounds__((KeyTiles<Math, D, teams>::threads), (KeyTiles
             for (int i = 0; i < 2; ++i)
 #pragma unroll
               for (int half = 0; half < 2; ++half)
-                scores[n].at[2 * half + i] = scores_of.with_bias(scores[n].at[2 * half + i],
-                                                                 distance + static_cast<float>(8 * half - i));
+                scores[n].at[2 * half + i] =
+                    with_bias(scores[n].at[2 * half + i], distance + static_cast<float>(8 * half - i));
           }
+        });
 #pragma unroll
         for (int n = 0; n < columns / 8; ++n) {
           const int column = g + k + 8 * n + fragment_column();

@@ -68,19 +68,24 @@ __global__ void __launch_bounds__((AttentionTiles<Math, D>::threads), AttentionT
       }
       const int lane_key = first_key + g + KeyOrder::first();
       if (first_key + g + group > length || scores_of.biased) {
+        scores_of.biases([&](const auto& with_bias) {
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const auto distance = static_cast<float>(lane_key - (own + fragment_row() + 8 * half));
+          for (int half = 0; half < 2; ++half) {
+            const auto distance = static_cast<float>(lane_key - (own + fragment_row() + 8 * half));
 #pragma unroll
-          for (int n = 0; n < group / 8; ++n)
+            for (int n = 0; n < group / 8; ++n)
 #pragma unroll
-            for (int i = 0; i < 2; ++i) {
-              float& score = scores[n].at[2 * half + i];
-              const auto away = static_cast<float>(2 * n + i);
-              if (scores_of.biased) score = scores_of.with_bias(score, distance + away);
-              if (lane_key + 2 * n + i >= length) score = -INFINITY;
-            }
-        }
+              for (int i = 0; i < 2; ++i) {
+                float& score = scores[n].at[2 * half + i];
+                score = with_bias(score, distance + static_cast<float>(2 * n + i));
+              }
+          }
+        });
+#pragma unroll
+        for (int n = 0; n < group / 8; ++n)
+#pragma unroll
+          for (int i = 0; i < 4; ++i)
+            if (lane_key + 2 * n + i % 2 >= length) scores[n].at[i] = -INFINITY;
       }
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
