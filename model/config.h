@@ -111,6 +111,7 @@ struct DistillationConfig {
   double vectors = 0;       // 1 - cosine of the vectors of sequences
   double similarities = 0;  // squared distance of the cosines between them
   double hidden = 0;        // squared distance of the hidden states of tokens
+  bool all_layers = false;  // of those behind each block, in the mean, instead of the last ones alone
   double relations = 0;    // divergence of relations between tokens in the last block's queries, keys, values
   double logits = 0;       // divergence of the head's distributions; squared distance of its scores
   double temperature = 1;  // of the distributions

@@ -97,7 +97,11 @@ void EncoderNetwork::run_micro_batch(const EncoderStep& given, bool gradient, co
   if (read) hidden = gathered(step, compared ? *read : themselves(step, *read), hidden);
   if (!gradient) {
     if (head_learns(step.teacher != nullptr)) head_->forward(step, hidden);
-    if (compared) teacher_losses_->run(step, all, relations(), false, {}, {});
+    if (compared) {
+      teacher_losses_->run(step, all, relations(), false, {}, {});
+      for (std::size_t i = 0; i + 1 < blocks_.size(); ++i)
+        teacher_losses_->add_layer(step, i, saved_[i].y, false, {});
+    }
   } else {
     const Tensor dhidden = read ? arena.saved(hidden.shape(), hidden.dtype()) : g;
     backward(step, {.x = x, .statistics = statistics, .hidden = hidden, .dhidden = dhidden, .all = all}, g,
@@ -165,14 +169,18 @@ void EncoderNetwork::backward(const EncoderStep& step, const Last& last, const T
                                    .dbeta = store_.gradient(final_norm_->beta)});
   const RowSubset* early = read && reads_early() && !compared ? &*read : nullptr;
   if (read && !early && !compared) scatter(context, *read, dhidden, g);
-  if (ready) ready(blocks_.size() + 1);
+  // The projection, which belongs to the head's block, learns from all of them.
+  const bool late = compared && teacher_losses_->of_all_layers();
+  if (ready && !late) ready(blocks_.size() + 1);
   for (std::size_t i = blocks_.size(); i-- > 0;) {
     const RowSubset* rows = rows_of(i, early);
+    if (compared && i + 1 < blocks_.size()) teacher_losses_->add_layer(step, i, saved_[i].y, true, g);
     blocks_[i]->backward(step, saved_[i], rows ? dhidden : g, g, rows, gradients);
     if (!together) gradients.flush();
     if (ready) ready(i + 1);
   }
   gradients.flush();
+  if (ready && late) ready(blocks_.size() + 1);
 }
 
 TeacherLosses::Relations EncoderNetwork::relations() const {
@@ -204,7 +212,7 @@ MergedEncoder EncoderNetwork::prepare(const EncoderStep& step, const std::option
 }
 
 Tensor EncoderNetwork::encode(const EncoderStep& step, const std::optional<RowSubset>& read,
-                              const std::array<Tensor, 3>* qkv) const {
+                              const InnerStates* states) const {
   Arena& arena = step.context.arena;
   const std::int64_t tokens = step.batch.capacity.tokens;
   const Tensor x = arena.saved({tokens, config_.hidden}, store_.compute());
@@ -223,10 +231,13 @@ Tensor EncoderNetwork::encode(const EncoderStep& step, const std::optional<RowSu
     mark = arena.mark();
     const auto forward = [&](const RowSubset* rows) {
       const EncoderBlock::Saved saved = blocks_[i]->forward(step, step.merged->blocks[i], x, rows);
-      if (qkv != nullptr && i + 1 == blocks_.size()) {
+      if (states != nullptr && states->qkv[0] && i + 1 == blocks_.size()) {
         COMERA_CHECK(saved.attention.projections.x, "attention between the factors forms no queries");
-        for (int k = 0; k < 3; ++k) gather(step.context, all, saved.attention.projections.u[k], (*qkv)[k]);
+        for (int k = 0; k < 3; ++k)
+          gather(step.context, all, saved.attention.projections.u[k], states->qkv[k]);
       }
+      if (states != nullptr && i < states->layers.size() && states->layers[i])
+        gather(step.context, all, saved.y, states->layers[i]);
       return saved.y;
     };
     if (!read || i + 1 < blocks_.size())

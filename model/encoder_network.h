@@ -37,10 +37,9 @@ class EncoderNetwork {
   // Tensors derived from the parameters alone, for the methods below, which need them as step.merged.
   MergedEncoder prepare(const EncoderStep& step, const std::optional<RowSubset>& read) const;
   // As in Model.
-  // qkv: gets queries, keys and values of the last block, each (T, hidden), if not null; with all rows. Error
-  // if its attention does not form them.
+  // states: with all rows. Error if the last block's attention does not form the queries that are asked for.
   Tensor encode(const EncoderStep& step, const std::optional<RowSubset>& read,
-                const std::array<Tensor, 3>* qkv = nullptr) const;
+                const InnerStates* states = nullptr) const;
   void predict(const EncoderStep& step, const Tensor& y) const;
   void logits(const EncoderStep& step, const Tensor& y) const;
   void embed(const EncoderStep& step, Pooling pooling, const Tensor& vectors) const;

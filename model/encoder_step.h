@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <vector>
 
 #include "batches/packed_batch.h"
 #include "kernels/ops/elementwise/cross_entropy.h"
@@ -13,9 +14,16 @@ struct MergedEncoder;
 // A teacher's answers to a micro-batch, in the arena; empty where nothing is learned from them.
 struct TeacherAnswers {
   Tensor hidden;                    // (T, width) of tokens, in the type of activations
+  std::vector<Tensor> layers;       // the same behind blocks as deep as the student's but the last
   Tensor vectors;                   // (S, width) of sequences, in the type of activations
   std::array<Tensor, 3> relations;  // (T, width): queries, keys and values of the last block, the same
   Tensor logits;                    // (masked positions or examples, outputs), in the type of parameters
+};
+
+// What else an encoder's forward pass gives: copies of all rows (T, hidden), where there is memory for them.
+struct InnerStates {
+  std::array<Tensor, 3> qkv;   // queries, keys and values of the last block
+  std::vector<Tensor> layers;  // the output of each block
 };
 
 // A step for the modules of an encoder, which read packed sequences.

@@ -104,9 +104,9 @@ EncoderStep Model::prepared(const EncoderStep& step, const std::optional<RowSubs
 }
 
 Tensor Model::encode(const EncoderStep& step, const std::optional<RowSubset>& read,
-                     const std::array<Tensor, 3>* qkv) const {
+                     const InnerStates* states) const {
   MergedEncoder own;
-  return network_.encode(prepared(step, read, own), read, qkv);
+  return network_.encode(prepared(step, read, own), read, states);
 }
 
 void Model::predict(const EncoderStep& step, const Tensor& y) const {

@@ -29,9 +29,9 @@ class Model final : public Trainable {
   MergedEncoder prepare(const EncoderStep& step, const std::optional<RowSubset>& read) const;
   // The encoder's output (T, hidden), or the given rows of it (R, hidden), in the arena; the caller releases
   // it. Keeps nothing for a backward pass: of each block, only tensors derived from its cores remain.
-  // qkv: also gets queries, keys and values of the last block, each (T, hidden), of all rows, if not null.
+  // states: what else is asked for, if not null.
   Tensor encode(const EncoderStep& step, const std::optional<RowSubset>& read = {},
-                const std::array<Tensor, 3>* qkv = nullptr) const;
+                const InnerStates* states = nullptr) const;
   // The head's output for each sequence, y (S, sequence_outputs): logits of the classes, or one score. Throws
   // Error if the head reads tokens.
   void predict(const EncoderStep& step, const Tensor& y) const;

@@ -5,10 +5,11 @@
 namespace comera {
 
 Teacher::Teacher(const Model& model, Pooling pooling, const DistillationConfig& learned,
-                 const Processor& processor)
+                 const Processor& processor, std::int64_t layers)
     : model_(model),
       pooling_(pooling),
       learned_(learned),
+      layers_(layers),
       processor_(processor),
       stream_(processor.allocator.stream()),
       forward_(processor) {}
@@ -50,11 +51,19 @@ TeacherAnswers Teacher::answer(const Context& context, const PackedBatch& batch)
     const EncoderStep step = step_of(context, batch, prepared ? &for_encoder_ : nullptr);
     answers.vectors = arena.saved({sequences, config.hidden}, activations);
     if (learned_.hidden > 0 || learned_.relations > 0) {
-      const bool related = learned_.relations > 0;
-      if (related)
-        for (Tensor& rows : answers.relations)
-          rows = arena.saved({batch.capacity.tokens, config.hidden}, activations);
-      answers.hidden = model_.encode(step, {}, related ? &answers.relations : nullptr);
+      const auto rows = [&] { return arena.saved({batch.capacity.tokens, config.hidden}, activations); };
+      InnerStates states;
+      if (learned_.relations > 0)
+        for (Tensor& part : states.qkv) part = rows();
+      if (learned_.all_layers && learned_.hidden > 0) {
+        states.layers.resize(static_cast<std::size_t>(config.layers));
+        for (std::int64_t k = 1; k < layers_; ++k) {
+          answers.layers.push_back(rows());
+          states.layers[k * config.layers / layers_ - 1] = answers.layers.back();
+        }
+      }
+      answers.hidden = model_.encode(step, {}, &states);
+      answers.relations = states.qkv;
       model_.pool(step, answers.hidden, pooling_, answers.vectors);
     } else {
       model_.embed(step, pooling_, answers.vectors);

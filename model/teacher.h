@@ -12,8 +12,10 @@ namespace comera {
 class Teacher {
  public:
   // The model is in the processor's memory and of the student's number format; both must outlive this.
-  // pooling: how its hidden states become vectors. learned: what of its answers is needed.
-  Teacher(const Model& model, Pooling pooling, const DistillationConfig& learned, const Processor& processor);
+  // pooling: how its hidden states become vectors. learned: what of its answers is needed. layers: the
+  // student's, of which it has no fewer, if those of all are compared.
+  Teacher(const Model& model, Pooling pooling, const DistillationConfig& learned, const Processor& processor,
+          std::int64_t layers = 1);
 
   // Computes what depends on its parameters alone, for micro-batches of this capacity.
   void prepare(const MicroBatchCapacity& capacity);
@@ -32,6 +34,7 @@ class Teacher {
   const Model& model_;
   Pooling pooling_;
   DistillationConfig learned_;
+  std::int64_t layers_;
   Processor processor_;
   Stream stream_;
   ForwardStep forward_;

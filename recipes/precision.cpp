@@ -56,6 +56,8 @@ std::vector<std::string> keys_without_effect(const Recipe& recipe) {
       distillation && distillation->logits == 0 &&
       distillation->temperature != DistillationSection().temperature)
     sentences.emplace_back("distillation.temperature changes nothing: distillation.logits is 0");
+  if (recipe.distillation && recipe.distillation->all_layers && recipe.distillation->hidden == 0)
+    sentences.emplace_back("distillation.all_layers changes nothing: distillation.hidden is 0");
   if (recipe.distillation && recipe.distillation->relations == 0 && recipe.distillation->relation_heads > 0)
     sentences.emplace_back("distillation.relation_heads changes nothing: distillation.relations is 0");
   for (std::size_t phase = 0; phase < recipe.phases.size(); ++phase)

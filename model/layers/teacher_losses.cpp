@@ -38,6 +38,7 @@ Tensor in_master_type(const EncoderStep& step, const Tensor& x) {
 TeacherLosses::TeacherLosses(ParameterStore& store, const EncoderConfig& config)
     : distillation_(config.distillation),
       head_(config.head),
+      layers_(of_all_layers() ? config.layers : 1),
       relation_heads_(config.distillation.relation_heads > 0 ? config.distillation.relation_heads
                                                              : config.heads),
       pooling_(config.pooling) {
@@ -81,7 +82,7 @@ void TeacherLosses::run(const EncoderStep& step, const Tensor& hidden, const Rel
                         bool gradient, const Tensor& dhidden, const Relations& drelations) const {
   const ProductPlace place(step.context.products, "distillation", "distances decide about the loss");
   Pass pass{step, targets(step.batch), gradient, !distillation_.targets && distillation_.logits == 0};
-  if (distillation_.hidden > 0) add_hidden(pass, hidden, dhidden);
+  if (distillation_.hidden > 0) add_hidden(pass, hidden, step.teacher->hidden, dhidden);
   if (distillation_.of_vectors()) add_vectors(pass, hidden, dhidden);
   if (of_relations()) add_relations(pass, relations, drelations);
 }
@@ -171,10 +172,18 @@ void TeacherLosses::add_relations(Pass& pass, const Relations& relations, const 
   }
 }
 
-void TeacherLosses::add_hidden(Pass& pass, const Tensor& hidden, const Tensor& dhidden) const {
+void TeacherLosses::add_layer(const EncoderStep& step, std::size_t block, const Tensor& hidden, bool gradient,
+                              const Tensor& dhidden) const {
+  if (!of_all_layers()) return;
+  const ProductPlace place(step.context.products, "distillation", "distances decide about the loss");
+  Pass pass{step, targets(step.batch), gradient, false};
+  add_hidden(pass, hidden, step.teacher->layers[block], dhidden);
+}
+
+void TeacherLosses::add_hidden(Pass& pass, const Tensor& hidden, const Tensor& taught,
+                               const Tensor& dhidden) const {
   const Context& context = pass.step.context;
   const std::size_t mark = context.arena.mark();
-  const Tensor& taught = pass.step.teacher->hidden;
   Linear::Saved projected;
   Tensor own;
   if (projection_) {
@@ -185,7 +194,7 @@ void TeacherLosses::add_hidden(Pass& pass, const Tensor& hidden, const Tensor& d
     comera::run(context, Cast{.x = hidden, .y = own});
   }
   pass.add(own, taught, pass.step.batch.token_count(),
-           distillation_.hidden / static_cast<double>(taught.dim(1)));
+           distillation_.hidden / static_cast<double>(layers_ * taught.dim(1)));
   if (pass.gradient && projection_)
     projection_->backward(context, projected, {own}, dhidden, true);
   else if (pass.gradient)

@@ -173,6 +173,10 @@ const std::vector<Key<DistillationSection>>& keys_of() {
           value("hidden", &S::hidden, at_least(0),
                 "weight of the squared distance between the last hidden states of a token, by their width")),
       inherited<S>(
+          value("all_layers", &S::all_layers,
+                "`hidden` compares what comes out of each encoder block, in the mean, with what comes out of "
+                "the teacher's that is as deep; otherwise the last hidden states alone")),
+      inherited<S>(
           value("relations", &S::relations, at_least(0),
                 "weight of the divergence of the relations between tokens, softmax(X Xᵀ / √d), in the last "
                 "block's queries, keys and values; needs no projection")),

@@ -32,6 +32,15 @@ const std::vector<Case>& cases() {
       {"vectors of one width", vectors, {.vectors = 1, .targets = false}, false},
       {"similarities", vectors, {.similarities = 2, .targets = false}},
       {"hidden states", vectors, {.hidden = 1.5, .targets = false, .width = width}},
+      {"hidden states of all layers",
+       vectors,
+       {.hidden = 1.5, .all_layers = true, .targets = false, .width = width}},
+      {"hidden states of all layers of one width, and pieces",
+       mlm,
+       {.hidden = 0.5, .all_layers = true, .relations = 0.7, .logits = 0.5, .targets = true},
+       false,
+       Pooling::mean,
+       NormPlacement::pre},
       {"hidden states of one width", mlm, {.hidden = 1, .targets = false}, false},
       {"all of an encoder",
        vectors,
@@ -125,7 +134,7 @@ struct Lesson {
         harness(backend),
         student(student_config(of, compute), host_allocator(), true),
         taught(teacher_config(of, compute), host_allocator(), false),
-        teacher(taught, of.pooling, of.learned, {backend, host_allocator()}),
+        teacher(taught, of.pooling, of.learned, {backend, host_allocator()}, student.config().layers),
         batch(batch_for(student)) {
     student.parameters().initialize(11);
     taught.parameters().initialize(12);
@@ -188,6 +197,29 @@ TEST(Distillation, CpuAgreesWithTheReference) {
     }
     EXPECT_NEAR(losses[0], losses[1], 1e-4 * losses[0]);
     EXPECT_LT(relative_error(gradients[1], gradients[0]), 3e-4);
+  }
+}
+
+// The projection learns from every layer, and is announced when all are done.
+TEST(Distillation, GradientsAreCompleteWhenAnnounced) {
+  for (const Case& of : cases()) {
+    SCOPED_TRACE(of.name);
+    Lesson lesson(of);
+    const ParameterStore& store = lesson.student.parameters();
+    std::vector<double> announced(store.gradients().elements(), 0);
+    std::vector<int> times(store.gradients().elements(), 0);
+    lesson.student.on_gradients_ready([&](const std::vector<ParameterRange>& ranges) {
+      for (const ParameterRange& range : ranges)
+        for (std::int64_t i = range.begin; i < range.begin + range.count; ++i) {
+          announced[i] = store.gradients().data<double>()[i];
+          ++times[i];
+        }
+    });
+    lesson.student.run_micro_batch(lesson.step(), true);
+    EXPECT_EQ(announced, read_tensor(store.gradients()));
+    for (const ParameterId id : store.layout())
+      for (std::int64_t i = 0; i < store.info(id).shape.elements(); ++i)
+        ASSERT_EQ(times[store.offset(id) + i], 1) << store.info(id).name;
   }
 }
 
@@ -266,14 +298,18 @@ TEST(Distillation, PreparedAnswersAreTheSame) {
 
 // A student of its own teacher's weights has nothing to learn from it.
 TEST(Distillation, TheTeacherItselfHasNoLoss) {
-  const Case of{"", HeadKind::mlm, {.hidden = 1, .relations = 1, .logits = 1, .targets = false}, false};
+  const Case of{"",
+                HeadKind::mlm,
+                {.hidden = 1, .all_layers = true, .relations = 1, .logits = 1, .targets = false},
+                false};
   EncoderConfig config = small_config(false, HeadKind::mlm);
   config.distillation = of.learned;
   Model student(config, host_allocator(), true);
   student.parameters().initialize(11);
   Harness harness(reference_backend());
   const PackedBatch batch = random_batch({7, 3, 1, 10}, 29, student.token_embedding().right_rows());
-  const Teacher teacher(student, Pooling::mean, of.learned, {reference_backend(), host_allocator()});
+  const Teacher teacher(student, Pooling::mean, of.learned, {reference_backend(), host_allocator()},
+                        config.layers);
   const TeacherAnswers answers = teacher.answer(harness.context(), batch);
   student.run_micro_batch(
       {{harness.context(), student.parameters(), harness.step_inputs(), harness.step_results(), false},

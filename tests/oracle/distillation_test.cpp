@@ -79,7 +79,7 @@ void expect_encoder(const Json& all, const Json& one, const Backend& backend, DT
       vectors({batch.capacity.sequences, width}, dtype, one["teacher_vectors"]),
       hidden({tokens, config.hidden}, dtype, one["hidden"]), dhidden({tokens, config.hidden}, dtype, {});
   const TeacherAnswers answers{
-      .hidden = taught.tensor, .vectors = vectors.tensor, .relations = {}, .logits = {}};
+      .hidden = taught.tensor, .layers = {}, .vectors = vectors.tensor, .relations = {}, .logits = {}};
   const EncoderStep step({harness.context(), store, harness.step_inputs(), harness.step_results(), true},
                          batch, nullptr, &answers);
   harness.results() = StepResults{};
@@ -96,6 +96,55 @@ void expect_encoder(const Json& all, const Json& one, const Backend& backend, DT
             read_tensor(store.gradient(id)),
             one[store.value(id).shape().dims() == 2 ? "weight_gradient" : "bias_gradient"].get<Numbers>()),
         tolerance);
+}
+
+// Hidden states of all three layers.
+void expect_layers(const Json& all, const Json& one, const Backend& backend, DType dtype, double tolerance) {
+  EncoderConfig config;
+  config.head = HeadKind::contrastive;
+  config.layers = 3;
+  config.hidden = all["student_width"];
+  const std::int64_t width = one["width"];
+  const bool projected = one.contains("weight");
+  config.distillation = {.hidden = one["hidden"], .all_layers = true, .targets = false};
+  if (projected) config.distillation.width = width;
+  ParameterStore store;
+  const TeacherLosses losses(store, config);
+  store.allocate(host_allocator(), dtype, true);
+  const auto kind = [&](ParameterId id) {
+    return std::string(store.value(id).shape().dims() == 2 ? "weight" : "bias");
+  };
+  for (const ParameterId id : store.layout()) write_tensor(store.value(id), one[kind(id)].get<Numbers>());
+  Harness harness(backend);
+  const PackedBatch batch = batch_of(all["lengths"].get<std::vector<std::int32_t>>());
+  const Shape shape{batch.capacity.tokens, config.hidden}, taught{batch.capacity.tokens, width};
+  std::vector<Held> own, gradients, teacher;
+  for (std::size_t i = 0; i < 3; ++i) {
+    own.emplace_back(shape, dtype, one["own"][i].get<Numbers>());
+    teacher.emplace_back(taught, dtype, one["teacher"][i].get<Numbers>());
+    gradients.emplace_back(shape, dtype, Numbers());
+  }
+  const TeacherAnswers answers{.hidden = teacher[2].tensor,
+                               .layers = {teacher[0].tensor, teacher[1].tensor},
+                               .vectors = {},
+                               .relations = {},
+                               .logits = {}};
+  const EncoderStep step({harness.context(), store, harness.step_inputs(), harness.step_results(), true},
+                         batch, nullptr, &answers);
+  harness.results() = StepResults{};
+  losses.run(step, own[2].tensor, {}, true, gradients[2].tensor, {});
+  for (const std::size_t i : {1U, 0U}) losses.add_layer(step, i, own[i].tensor, true, gradients[i].tensor);
+  const double loss = one["loss"];
+  EXPECT_NEAR(harness.results().loss_sum, loss, tolerance * loss);
+  EXPECT_EQ(harness.results().target_count, std::ssize(all["lengths"]));
+  for (std::size_t i = 0; i < 3; ++i) {
+    auto wanted = one["gradients"][i].get<Numbers>();
+    wanted.resize(static_cast<std::size_t>(shape.elements()));
+    EXPECT_LT(relative_error(read_tensor(gradients[i].tensor), wanted), tolerance);
+  }
+  for (const ParameterId id : store.layout())
+    EXPECT_LT(relative_error(read_tensor(store.gradient(id)), one[kind(id) + "_gradient"].get<Numbers>()),
+              tolerance);
 }
 
 void expect_relations(const Json& all, const Json& one, const Backend& backend, DType dtype,
@@ -172,6 +221,16 @@ TEST(DistillationOracle, LossesOfEncodersAreThoseOfPyTorch) {
     SCOPED_TRACE(name);
     expect_encoder(all, one, reference_backend(), DType::float64, 1e-9);
     expect_encoder(all, one, cpu_backend(), DType::float32, 3e-4);
+  }
+}
+
+TEST(DistillationOracle, LossesOfAllLayersAreThoseOfPyTorch) {
+  const Json all = fixture();
+  ASSERT_EQ(all["layers"].size(), 2u);
+  for (const auto& [name, one] : all["layers"].items()) {
+    SCOPED_TRACE(name);
+    expect_layers(all, one, reference_backend(), DType::float64, 1e-9);
+    expect_layers(all, one, cpu_backend(), DType::float32, 3e-4);
   }
 }
 

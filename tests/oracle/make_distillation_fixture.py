@@ -96,9 +96,24 @@ def main():
         relations[name] = {**case, "own": [x.flatten().tolist() for x in own],
                            "teacher": [y.flatten().tolist() for y in taught], "loss": loss.item(),
                            "gradients": [x.grad.flatten().tolist() for x in own]}
+    layers = {}
+    for name, projected in (("projected", True), ("of_one_width", False)):
+        width = TEACHER if projected else WIDTH
+        own = [torch.randn(sum(LENGTHS), WIDTH, requires_grad=True) for _ in range(3)]
+        taught = [torch.randn(sum(LENGTHS), width) for _ in range(3)]
+        weight, bias = torch.randn(width, WIDTH, requires_grad=True), torch.randn(width, requires_grad=True)
+        distances = [F.mse_loss(F.linear(x, weight, bias) if projected else x, y) for x, y in zip(own, taught)]
+        loss = 1.5 * torch.stack(distances).mean() * len(LENGTHS)
+        loss.backward()
+        layers[name] = {"hidden": 1.5, "width": width, "own": [x.flatten().tolist() for x in own],
+                        "teacher": [y.flatten().tolist() for y in taught], "loss": loss.item(),
+                        "gradients": [x.grad.flatten().tolist() for x in own]}
+        if projected:
+            layers[name] |= {"weight": weight.T.flatten().tolist(), "bias": bias.tolist(),
+                             "weight_gradient": weight.grad.T.flatten().tolist(), "bias_gradient": bias.grad.tolist()}
     path = pathlib.Path(__file__).with_name("distillation.json")
     written = {"lengths": LENGTHS, "student_width": WIDTH, "teacher_width": TEACHER, "classes": 11,
-               "encoders": encoders, "relations": relations, "logits": logits}
+               "encoders": encoders, "relations": relations, "logits": logits, "layers": layers}
     path.write_text(json.dumps(written, indent=0) + "\n")
 
 

@@ -150,6 +150,11 @@ void require_fit(const Recipe& student, const data::Tokenizer& tokenizer, const 
   if ((learned.vectors > 0 || learned.hidden > 0) && compared != theirs.hidden)
     refuse(path,
            fmt::format("is {} wide, but distillation.width = {}; remove it", theirs.hidden, learned.width));
+  if (learned.all_layers && learned.hidden > 0 && own.layers > theirs.layers)
+    refuse(path, fmt::format(
+                     "has {} layers, fewer than the student's {}, so that not all have one beside them; set "
+                     "distillation.all_layers to false",
+                     theirs.layers, own.layers));
   if (learned.relations > 0) {
     const std::int64_t heads = learned.relation_heads > 0 ? learned.relation_heads : own.heads;
     constexpr std::int64_t most = 128;  // of attention on a GPU
@@ -188,7 +193,8 @@ TrainedTeacher::TrainedTeacher(const Recipe& student, const data::Tokenizer& tok
                                const EncoderConfig& config, const Processor& processor)
     : loaded_(student.distillation->teacher, {}, settings_for(config.compute), student.run.device,
               longest_of(student), &processor),
-      teacher_(loaded_.model, pooling_of(loaded_, config.distillation), config.distillation, processor) {
+      teacher_(loaded_.model, pooling_of(loaded_, config.distillation), config.distillation, processor,
+               config.layers) {
   require_fit(student, tokenizer, config, loaded_, processor.allocator.device().kind == DeviceKind::cuda);
 }
 
