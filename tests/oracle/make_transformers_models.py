@@ -61,7 +61,8 @@ def save(name, model, first=2):
                 out.last_hidden_state[0])
         cases.append({"ids": ids[0].tolist(), "types": types[0].tolist(), "said": said.flatten().tolist()})
     (folder / "cases.json").write_text(json.dumps(cases) + "\n")
-    (folder / "vocab.txt").write_text("\n".join(PIECES) + "\n")
+    special = ["<s>", "<pad>", "</s>", "[UNK]", "<mask>"] if model.config.model_type == "mpnet" else PIECES[:5]
+    (folder / "vocab.txt").write_text("\n".join(special + PIECES[5:]) + "\n")
 
 
 def main():
