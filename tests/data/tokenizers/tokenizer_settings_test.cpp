@@ -55,6 +55,36 @@ TEST(TokenizerSettings, ComeFromTheConfiguration) {
   }
 }
 
+// BERT's pieces between RoBERTa's special tokens, two of which are between the texts of a pair.
+TEST(TokenizerSettings, OfMPNetHaveItsSpecialTokens) {
+  const Folder folder;
+  folder.write("vocab.txt", "<s>\n<pad>\n</s>\n[UNK]\n<mask>\nthe\ncafe\n##s\n\u4e2d\n\u56fd\n");
+  const auto expect = [](const Tokenizer& tokenizer) {
+    EXPECT_THAT(tokenizer.encode("The Caf\u00e9s \u4e2d\u56fd x"), ElementsAre(5, 6, 7, 8, 9, 3));
+    EXPECT_EQ(tokenizer.pair_separators(), 2);
+    const SpecialIds& ids = tokenizer.special();
+    EXPECT_THAT((std::vector{ids.cls, ids.pad, ids.separator, ids.unknown, ids.mask}),
+                ElementsAre(0, 1, 2, 3, 4));
+  };
+  folder.config({{"tokenizer_class", "MPNetTokenizer"}});
+  const Tokenizer named = folder.open();
+  expect(named);
+  EXPECT_THAT(described(named.settings()), HasSubstr("MPNetTokenizer's default"));
+  const std::string written = tokenizer_json(named);
+  expect(Tokenizer::from_bytes(named.bytes(), "x"));
+  folder.write("alone/tokenizer.json", written);
+  expect(Tokenizer::load(folder / "alone" / "tokenizer.json"));
+  folder.write("tokenizer.json", written);
+  expect(folder.open());
+  folder.config({{"tokenizer_class", "MPNetTokenizerFast"}, {"do_lower_case", false}});
+  EXPECT_THAT(folder.open().encode("The the"), ElementsAre(3, 5));
+  // The model's type names the class, too.
+  const Folder of_model;
+  of_model.write("vocab.txt", "<s>\n<pad>\n</s>\n[UNK]\n<mask>\nthe\ncafe\n##s\n\u4e2d\n\u56fd\n");
+  of_model.write("config.json", R"({"model_type": "mpnet"})");
+  expect(of_model.open());
+}
+
 // The file and the key that each added token is from.
 TEST(TokenizerSettings, AddedTokensNameTheirFileAndKey) {
   const auto source = [](const Folder& folder) {
