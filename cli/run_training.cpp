@@ -115,7 +115,7 @@ void print_scores(const TrainingRun& run, const TrainingOutcome& outcome) {
   if (is_no_better_than_guessing(run, outcome))
     log_info(
         "note: the model is no better than one that always gives the most frequent answer; more rows, more "
-        "epochs (--set phase.0.epochs=10) or other rates (--find-rate) may help\n");
+        "epochs (phase.0.epochs) or other rates (phase.0.learning_rate) may help\n");
 }
 
 // Speed, sizes, memory and the checkpoint's path.

@@ -46,10 +46,10 @@ void write_onnx(const std::filesystem::path& folder, const Model& model, OnnxOpt
 namespace {
 
 // The encoder of a model with another head.
-std::unique_ptr<Model> without_head(const Model& model, const Processor& processor) {
+std::unique_ptr<Model> without_head(const Model& model, const Processor& processor, Pooling pooling) {
   EncoderConfig config = model.config();
   config.head = HeadKind::contrastive;
-  config.pooling = Pooling::mean;
+  config.pooling = pooling;
   for (const char* layer : {"head.transform", "head.pooler"}) config.tensorized.ranks.erase(layer);
   if (config.tensorized.head && config.tensorized.head->output_size() != config.head_outputs())
     config.tensorized.head.reset();  // it was the shape before a narrower decoder
@@ -150,7 +150,8 @@ Exported export_model(const LoadedModel& loaded, const std::filesystem::path& ru
   std::unique_ptr<Model> encoder;
   const HeadKind head = loaded.model.config().head;
   if ((options.sentence_vectors && head != HeadKind::contrastive) || head == HeadKind::replaced_tokens)
-    encoder = without_head(loaded.model, loaded.processor);
+    encoder = without_head(loaded.model, loaded.processor,
+                           vector_pooling(loaded, "export it without --sentence-vectors"));
   const Model& model = encoder ? *encoder : loaded.model;
   const EncoderConfig& config = model.config();
   Exported exported = export_weights(model, loaded.processor, loaded.tokenizer.special(),

@@ -141,7 +141,9 @@ std::int64_t dense_parameters(const EncoderConfig& config) {
   const std::int64_t norm = config.norm == NormPlacement::post ? 2 * e : 0;
   const std::int64_t generator =
       config.head == HeadKind::replaced_tokens ? network_parameters(config.generator_encoder()) : 0;
-  return (config.vocabulary + positions + config.types) * e + norm + network_parameters(config) + generator;
+  const std::int64_t biases = config.relative_buckets * config.heads;
+  return (config.vocabulary + positions + config.types) * e + biases + norm + network_parameters(config) +
+         generator;
 }
 
 std::string model_report(const Model& model) {

@@ -72,9 +72,9 @@ void write_jsonl(const std::filesystem::path& path, const std::vector<float>& ve
   storage::write_file_durably(path, text);
 }
 
-// Other heads say nothing about the vectors of sentences.
-Pooling pooling_of(const EmbedOptions& options, const EncoderConfig& config) {
-  if (options.pooling.empty()) return config.head == HeadKind::contrastive ? config.pooling : Pooling::mean;
+Pooling pooling_of(const EmbedOptions& options, const LoadedModel& loaded) {
+  if (options.pooling.empty())
+    return vector_pooling(loaded, "choose --pooling mean or first for vectors of the encoder alone");
   return options.pooling == "mean" ? Pooling::mean : Pooling::first;
 }
 
@@ -177,7 +177,7 @@ void embed(EmbedOptions options) {
   data::Examples examples;
   Texts texts = of_folder ? texts_of_folder(options, loaded, capacity.longest)
                           : texts_of_table(options, loaded, capacity.longest, examples);
-  const Pooling pooling = pooling_of(options, loaded.model.config());
+  const Pooling pooling = pooling_of(options, loaded);
   options.pooling = pooling == Pooling::mean ? "mean" : "first";
   InferenceEngine engine(loaded.model, output_of(pooling), loaded.processor);
   const std::int64_t width = engine.width();
@@ -223,8 +223,8 @@ void add_embed_command(CLI::App& program) {
   add_output_options(*command, options->output, "Write the vectors to this .h5 or .jsonl file");
   command
       ->add_option("--pooling", options->pooling,
-                   "Pool by the mean of all tokens, or take the first token (default: mean, or as a "
-                   "contrastive model was trained)")
+                   "Pool by the mean of all tokens, or take the first token (default: as a contrastive "
+                   "model was trained or sentence-transformers pools an imported one, otherwise mean)")
       ->check(one_of({"mean", "first"}));
   command->add_flag("--normalize", options->normalize,
                     "Scale each vector to length 1, so that dot products are cosines");

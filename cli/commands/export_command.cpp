@@ -42,11 +42,16 @@ void export_model(const ExportCommandOptions& options) {
   print_out("{0} parameters; read back, its {1}s match to {2:.2g} (the largest {1} is {3:.3g})\n",
             grouped(exported.parameters), exported.sentence_vectors ? "number" : "logit", exported.difference,
             exported.largest_logit);
+  if (const std::int64_t own = loaded.model.parameters().count();
+      !options.exported.tensor_trains && own < exported.parameters)
+    print_out("the model itself has {} parameters, which --tensor-trains keeps\n", grouped(own));
   if (options.exported.onnx)
     print_out("{} for ONNX Runtime{}\n", (options.folder / "model.onnx").string(),
               options.exported.of_onnx.int8 ? ", and model_quantized.onnx in 8 bits" : "");
   if (exported.has_pooler) print_out("the pooler that the import kept is among the weights\n");
-  if (exported.loses_pooler)
+  if (exported.loses_pooler && exported.sentence_vectors)
+    log_info("note: the pooler that the import kept is not written: vectors do not need it\n");
+  else if (exported.loses_pooler)
     log_info("note: the pooler that the import kept is not written: a model of type {} has no place for it\n",
              exchange::name_of(exported.form));
   if (!exported.tokenizer_note.empty()) log_info("note: {}\n", exported.tokenizer_note);

@@ -50,7 +50,7 @@ void add_import_command(CLI::App& program) {
   auto options = std::make_shared<ImportCommandOptions>();
   CLI::App* command = program.add_subcommand(
       "import",
-      "Import a BERT, DistilBERT, RoBERTa, ELECTRA, ALBERT or MegatronBERT model of Hugging Face's "
+      "Import a BERT, DistilBERT, RoBERTa, MPNet, ELECTRA, ALBERT or MegatronBERT model of Hugging Face's "
       "transformers");
   command->add_option("folder", options->folder, "Folder with config.json, safetensors and tokenizer files")
       ->required()

@@ -57,8 +57,8 @@ void add_pooling(const std::filesystem::path& file, std::vector<std::string>& no
   const std::vector<std::string> modes = pooling_modes(file);
   if (modes == std::vector<std::string>{"mean"}) return;
   if (modes == std::vector<std::string>{"cls"})
-    notes.push_back(fmt::format("its vectors are those of the first token ({}): use embed --pooling first",
-                                file.string()));
+    notes.push_back(
+        fmt::format("its vectors are those of the first token ({}), as embed takes them", file.string()));
   else
     notes.push_back(
         fmt::format("its pooling is not available in embed: {} ({})", fmt::join(modes, ", "), file.string()));

@@ -78,12 +78,15 @@ void expect_losses_of_the_cpu(const TestDevice& device) {
   variants.back().config.distillation = {.vectors = 1,
                                          .similarities = 1,
                                          .hidden = 1,
+                                         .all_layers = true,
                                          .relations = 1,
                                          .targets = false,
                                          .relation_heads = 2,
                                          .width = 18};
   variants.push_back({small_config(true)});
   variants.back().config.distillation = {.hidden = 1, .logits = 1, .temperature = 2, .targets = true};
+  variants.push_back({small_config(true)});
+  variants.back().config.relative_buckets = 8;
   variants.push_back({small_config(true, HeadKind::replaced_tokens)});
   variants.push_back({small_config(false, HeadKind::replaced_tokens)});
   variants.back().config.generator = {.width = 1, .weight = 10};

@@ -258,7 +258,7 @@ TEST_F(Processes, ContrastiveVectorsDoNotDependOnTheirNumber) {
 TEST_F(Processes, StudentsDoNotDependOnTheirNumber) {
   const std::vector<std::string> settings = {
       fmt::format("distillation.teacher=\"{}\"", (folder() / "teacher").string()), "distillation.logits=1",
-      "distillation.hidden=1"};
+      "distillation.hidden=1", "distillation.all_layers=true"};
   train(1, "teacher", {"tensorized.enabled=false", "run.seed=7"});
   for (const int processes : {1, 3}) train(processes, fmt::format("student-{}", processes), settings);
   expect_the_same("student-1", "student-3", 1e-5);

@@ -232,7 +232,7 @@ TEST(SentenceTransformers, SayWhatEmbedDoesOtherwise) {
   }
   for (const char* first : {R"({"pooling_mode": "cls"})",
                             R"({"pooling_mode_mean_tokens": false, "pooling_mode_cls_token": true})"})
-    EXPECT_THAT(with_modules(first), Contains(HasSubstr("use embed --pooling first"))) << first;
+    EXPECT_THAT(with_modules(first), Contains(HasSubstr("those of the first token"))) << first;
   EXPECT_THAT(with_modules(R"({"pooling_mode": ["mean", "max"]})"),
               Contains(HasSubstr("its pooling is not available in embed: mean, max")));
   copy.folder().write("1_Pooling/config.json", "{");

@@ -34,7 +34,8 @@ struct TraceTeacher {
     if (student.distillation.width > 0) config.hidden = student.distillation.width;
     model = std::make_unique<Model>(config, processor.allocator, false);
     model->parameters().initialize(3);
-    teacher = std::make_unique<Teacher>(*model, config.pooling, student.distillation, processor);
+    teacher =
+        std::make_unique<Teacher>(*model, config.pooling, student.distillation, processor, student.layers);
   }
   std::unique_ptr<Model> model;
   std::unique_ptr<Teacher> teacher;

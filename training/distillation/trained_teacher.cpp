@@ -88,17 +88,8 @@ std::int64_t longest_of(const Recipe& recipe) {
 Pooling pooling_of(const LoadedModel& teacher, const DistillationConfig& learned) {
   const ModelSection& model = teacher.recipe.model;
   if (model.head == HeadKind::contrastive || reads_sequences(model.head)) return model.pooling;
-  const Attributes imported = teacher.trained.reader->attributes("/import");
-  const std::string pooling =
-      imported.contains("pooling") ? teacher.trained.reader->text("/import", "pooling") : "";
-  const bool needs = learned.of_vectors();
-  if (needs && !pooling.empty() && pooling != "mean" && pooling != "first")
-    refuse(
-        teacher.trained.checkpoint.string(),
-        fmt::format("makes its vectors by {}, which is not available here; learn from distillation.hidden or "
-                    "relations",
-                    pooling));
-  return pooling == "first" ? Pooling::first : Pooling::mean;
+  if (!learned.of_vectors()) return Pooling::mean;  // none are made
+  return vector_pooling(teacher, "learn from distillation.hidden or relations");
 }
 
 std::vector<std::string> settings_for(DType activations) {
@@ -125,8 +116,8 @@ void require_same_answers(const Recipe& student, const EncoderConfig& own, const
     refuse(path, fmt::format("has {} logits, and the student {}; both need the same", its, mine));
   if (own.head != HeadKind::mlm && student.task.labels != teacher.recipe.task.labels)
     refuse(path,
-           fmt::format("was trained with the labels {}, and the student has {}; set task.labels to those of "
-                       "the teacher, in their order",
+           fmt::format("was trained with the labels {}, and the student has {}; give the table the "
+                       "teacher's labels, and task.labels their order",
                        fmt::join(teacher.recipe.task.labels, ", "), fmt::join(student.task.labels, ", ")));
 }
 

@@ -171,4 +171,16 @@ LoadedModel::LoadedModel(const std::filesystem::path& path, const std::filesyste
   if (recipe.lte) merge(model, processor);
 }
 
+Pooling vector_pooling(const LoadedModel& loaded, const std::string& advice) {
+  const ModelSection& model = loaded.recipe.model;
+  if (model.head == HeadKind::contrastive) return model.pooling;
+  const CheckpointReader& reader = *loaded.trained.reader;
+  const std::string imported =
+      reader.attributes("/import").contains("pooling") ? reader.text("/import", "pooling") : "";
+  if (imported.empty() || imported == "mean" || imported == "first")
+    return imported == "first" ? Pooling::first : Pooling::mean;
+  throw UsageError(fmt::format("{} makes its vectors by {}, which is not available here; {}",
+                               loaded.trained.checkpoint.string(), imported, advice));
+}
+
 }  // namespace comera

@@ -41,4 +41,9 @@ struct LoadedModel {
   Model model;
 };
 
+// How the hidden states of a model become the vector of a text: as a contrastive model was trained, as
+// sentence-transformers pools an imported encoder, otherwise by their mean. UsageError, with advice, if
+// sentence-transformers makes the vectors in a way that is not available here.
+Pooling vector_pooling(const LoadedModel& loaded, const std::string& advice);
+
 }  // namespace comera

@@ -44,6 +44,7 @@ TEST_F(DistillationRun, MaskedLanguageStudentsResumeToTheBit) {
   const std::vector<std::string> settings = {from("teacher"),
                                              "distillation.logits=1",
                                              "distillation.hidden=0.5",
+                                             "distillation.all_layers=true",
                                              "distillation.relations=0.5",
                                              "distillation.targets=true",
                                              "phase.1.objective=compress",
@@ -255,6 +256,8 @@ TEST_F(DistillationRun, WhatCannotBeLearnedIsRefused) {
   refused(vectors({"model.types=3"}), "segment types");
   refused(vectors({"distillation.relations=1", "distillation.relation_heads=5"}),
           "is not divisible by distillation.relation_heads = 5");
+  refused(vectors({"distillation.hidden=1", "distillation.all_layers=true", "model.layers=9"}),
+          "fewer than the student's 9");
   finetune(recipe("trains", task({"phase.0.steps=4", "phase.1.steps=4"})));
   refused(vectors({"distillation.relations=1",
                    "distillation.teacher=\"" + (folder() / "trains").string() + "\""}),
