@@ -93,6 +93,42 @@ TEST_F(ExchangeCommands, SentenceVectorsGoRound) {
 
 // What was there before stays until the new export is whole, and files that are not an export's stay for
 // good.
+// Vectors of an import are those of sentence-transformers, or there are none.
+TEST_F(ExchangeCommands, PoolAsSentenceTransformersDoes) {
+  ASSERT_EQ(run_program({"export", in("run"), "--to", in("vectors"), "--sentence-vectors"}).code, 0);
+  std::ofstream(folder() / "t.txt") << "def f(x):\nreturn x\n";
+  std::ofstream(folder() / "s.tsv") << "sentence1\tsentence2\tscore\ndef f\tdef g\t1\nreturn\tx\t0\n";
+  const auto pool_by = [&](const std::string& mode) {
+    std::ofstream(folder() / "vectors/1_Pooling/config.json") << "{\"pooling_mode\": \"" + mode + "\"}";
+    ASSERT_EQ(run_program({"import", in("vectors"), "--output", in("back.h5"), "--overwrite"}).code, 0);
+  };
+  const auto embed = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"embed",       in("back.h5"), "--input",    in("t.txt"),
+                                    "--overwrite", "--output",    in("v.jsonl")};
+    all.insert(all.end(), more.begin(), more.end());
+    EXPECT_EQ(run_program(all).code, 0);
+    return read_text(folder() / "v.jsonl");
+  };
+  for (const auto& [mode, pooling] : {std::pair("cls", "first"), std::pair("mean", "mean")}) {
+    pool_by(mode);
+    EXPECT_EQ(embed({}), embed({"--pooling", pooling})) << mode;
+    const ProgramResult again =
+        run_program({"export", in("back.h5"), "--to", in("again"), "--sentence-vectors", "--overwrite"});
+    ASSERT_EQ(again.code, 0) << again.output;
+    EXPECT_EQ(
+        nlohmann::json::parse(read_text(folder() / "again/1_Pooling/config.json"))["pooling_mode_cls_token"],
+        std::string(mode) == "cls");
+  }
+  EXPECT_NE(embed({"--pooling", "first"}), embed({"--pooling", "mean"}));
+  pool_by("max");
+  embed({"--pooling", "mean"});
+  expect(run_program({"embed", in("back.h5"), "--input", in("t.txt"), "--output", in("w.h5")}), 2,
+         {"makes its vectors by max", "--pooling mean or first"});
+  expect(run_program({"eval", in("back.h5"), "--similarity", in("s.tsv")}), 2, {"makes its vectors by max"});
+  expect(run_program({"export", in("back.h5"), "--to", in("w"), "--sentence-vectors"}), 2,
+         {"makes its vectors by max", "without --sentence-vectors"});
+}
+
 TEST_F(ExchangeCommands, AnExportThatFailsLeavesWhatWasThere) {
   ASSERT_EQ(run_program({"export", in("run"), "--to", in("hf")}).code, 0);
   const std::string weights = read_text(folder() / "hf/model.safetensors");
