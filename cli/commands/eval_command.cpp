@@ -142,9 +142,9 @@ void evaluate_vectors(const EvalOptions& options, LoadedModel& loaded) {
   }
   if (sets.empty())
     throw UsageError("no data to evaluate on: give --pairs FILE, or --similarity FILE of pairs with a score");
-  InferenceEngine engine(loaded.model,
-                         output_of(vector_pooling(loaded, "eval scores vectors of the mean or the first token")),
-                         loaded.processor);
+  InferenceEngine engine(
+      loaded.model, output_of(vector_pooling(loaded, "eval scores vectors of the mean or the first token")),
+      loaded.processor);
   Json results = Json::object();
   for (const VectorSet& set : sets) {
     for (const std::string& report : set.examples.reports()) log_info("{}\n", report);

@@ -220,7 +220,7 @@ TEST(BiasesByDistance, AreAddedToScores) {
 }
 
 TEST(BiasesByDistance, BelongToLearnedPositions) {
-  const auto refusal = [](EncoderConfig config) -> std::string {
+  const auto refusal = [](const EncoderConfig& config) -> std::string {
     try {
       config.validate();
     } catch (const Error& error) {
