@@ -49,9 +49,14 @@ class PythonModel {
   std::string piece(std::int32_t id) const { return loaded_.tokenizer.piece(id); }
 
   Array<float> embed(const Texts& texts, const std::string& pooling) const {
-    if (pooling != "mean" && pooling != "first")
+    if (!pooling.empty() && pooling != "mean" && pooling != "first")
       throw UsageError("pooling is \"mean\" or \"first\", not \"" + pooling + "\"");
-    return run(texts, pooling == "mean" ? InferenceEngine::Output::mean : InferenceEngine::Output::first);
+    const bool mean = pooling.empty()
+                          ? vector_pooling(loaded_,
+                                           "give pooling=\"mean\" or \"first\" for vectors of the "
+                                           "encoder alone") == Pooling::mean
+                          : pooling == "mean";
+    return run(texts, mean ? InferenceEngine::Output::mean : InferenceEngine::Output::first);
   }
 
   Array<float> predict(const Texts& texts) const {
@@ -207,7 +212,7 @@ void add_model(nb::module_& module) {
       .def("encode", &PythonModel::encode, "text"_a, "Ids of a text without special pieces: int32 (tokens).")
       .def("decode", &PythonModel::decode, "ids"_a, "The text of ids; special pieces are nothing.")
       .def("piece", &PythonModel::piece, "id"_a, "The piece with this id.")
-      .def("embed_texts", &PythonModel::embed, "texts"_a, "pooling"_a = "mean",
+      .def("embed_texts", &PythonModel::embed, "texts"_a, "pooling"_a = "",
            "Vectors of texts, each a list of one or two: float32 (texts, hidden).")
       .def("predict_texts", &PythonModel::predict, "texts"_a,
            "The head's outputs for texts, each a list of one or two: float32 (texts, outputs).")

@@ -116,12 +116,10 @@ class Model:
         """Vectors of texts, or of pairs in one sequence: float32 (texts, hidden).
 
         pooling: "mean" over all tokens, or "first", the vector of [CLS]; None: as a model for vectors was trained,
-        else "mean".
+        or as sentence-transformers pools an imported one, else "mean".
         normalize: to a length of 1, so that products are cosines.
         """
-        if pooling is None:
-            pooling = self.recipe["model"]["pooling"] if self.head == "contrastive" else "mean"
-        vectors = self._model.embed_texts(_texts(texts), pooling)
+        vectors = self._model.embed_texts(_texts(texts), pooling or "")
         if normalize:
             lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
             vectors = vectors / np.where(lengths > 0, lengths, 1)
