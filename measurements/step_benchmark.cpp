@@ -58,6 +58,7 @@ class LayerTimer {
                             .inputs = values.slice(0, {sizeof(StepInputs)}),
                             .results = values.slice(sizeof(StepInputs), {sizeof(StepResults)})},
                            batch_);
+    positions_.make(context);
     const std::size_t mark = arena.mark();
     const Shape shape{batch_.capacity.tokens, options_.config.hidden};
     const Tensor x = arena.saved(shape, store_.dtype()), g = arena.saved(shape, store_.dtype());

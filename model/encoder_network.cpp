@@ -169,8 +169,8 @@ void EncoderNetwork::backward(const EncoderStep& step, const Last& last, const T
                                    .dbeta = store_.gradient(final_norm_->beta)});
   const RowSubset* early = read && reads_early() && !compared ? &*read : nullptr;
   if (read && !early && !compared) scatter(context, *read, dhidden, g);
-  // The projection, which belongs to the head's block, learns from all of them.
-  const bool late = compared && teacher_losses_->of_all_layers();
+  // The projection, which belongs to the head's block, may learn from all of them.
+  const bool late = compared && teacher_losses_->projects_all_layers();
   if (ready && !late) ready(blocks_.size() + 1);
   for (std::size_t i = blocks_.size(); i-- > 0;) {
     const RowSubset* rows = rows_of(i, early);

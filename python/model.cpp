@@ -30,7 +30,11 @@ class PythonModel {
       : loaded_((prepare_threads(threads), path), {}, settings, device, length), length_(length) {
     if (length_ == 0)
       for (const PhaseSection& phase : loaded_.recipe.phases) length_ = std::max(length_, phase.length);
-    if (length_ == 0) length_ = loaded_.model.config().max_positions;
+    const EncoderConfig& config = loaded_.model.config();
+    if (length_ == 0) length_ = config.max_positions;
+    if (config.positions == Positions::learned && length_ > config.max_positions)
+      throw UsageError(
+          fmt::format("{} reads {} tokens at most; give a length up to that", path(), config.max_positions));
   }
 
   std::string path() const { return loaded_.trained.checkpoint.string(); }

@@ -173,7 +173,8 @@ std::string model_report(const Model& model) {
     line("generator, without tables", network_parameters(model.config().generator_encoder()));
   const std::int64_t frozen = store.count(ParameterRole::frozen);
   if (frozen > 0)
-    line("frozen weights, merges", total_of(store, [](const ParameterInfo& info) {
+    line(model.config().lte ? "frozen weights, merges" : "biases by distance",
+         total_of(store, [](const ParameterInfo& info) {
            return info.role == ParameterRole::frozen && !is_bias(info);
          }));
   line("all", all);

@@ -143,7 +143,8 @@ void evaluate_vectors(const EvalOptions& options, LoadedModel& loaded) {
   if (sets.empty())
     throw UsageError("no data to evaluate on: give --pairs FILE, or --similarity FILE of pairs with a score");
   InferenceEngine engine(
-      loaded.model, output_of(vector_pooling(loaded, "eval scores vectors of the mean or the first token")),
+      loaded.model,
+      output_of(vector_pooling(loaded, "embed --pooling mean or first gives vectors of the encoder alone")),
       loaded.processor);
   Json results = Json::object();
   for (const VectorSet& set : sets) {

@@ -118,10 +118,9 @@ bool TokenizerConfig::flag(const char* key, bool otherwise) const {
   return value.get<bool>();
 }
 
-std::string TokenizerConfig::source(const char* key) const {
+std::string TokenizerConfig::source(const char* key, TokenizerFamily of) const {
   if (!member(config_, key).is_null()) return fmt::format("tokenizer_config.json: {}", key);
-  const char* of = family(TokenizerFamily::bert) == TokenizerFamily::mpnet ? "MPNet" : "Bert";
-  return fmt::format("{}Tokenizer's default{}", of,
+  return fmt::format("{}Tokenizer's default{}", of == TokenizerFamily::mpnet ? "MPNet" : "Bert",
                      config_.is_null() ? "" : fmt::format("; tokenizer_config.json has no {}", key));
 }
 

@@ -50,7 +50,7 @@ class TokenizerConfig {
 
   bool flag(const char* key, bool otherwise) const;
   // Where a flag's value is from: "tokenizer_config.json: do_lower_case".
-  std::string source(const char* key) const;
+  std::string source(const char* key, TokenizerFamily of = TokenizerFamily::bert) const;
 
   // The name of a special token: from the files, or the class's default.
   std::string name_of(const char* role, const std::string& otherwise) const;

@@ -48,7 +48,7 @@ class TokenizerFiles {
   Tokenizer open_vocab_txt(const std::string& file_name) {
     const std::string name = (folder_ / file_name).string();
     std::string bytes = read_tokenizer_file(folder_ / file_name);
-    const bool named = config_.is_there() || config_.class_name() == "MPNetTokenizer";
+    const bool named = config_.is_there() || config_.class_name().starts_with("MPNetTokenizer");
     const TokenizerFamily of = named ? config_.family(TokenizerFamily::bert) : TokenizerFamily::bert;
     if (of == TokenizerFamily::generic)
       throw Error(
@@ -176,7 +176,7 @@ class TokenizerFiles {
   void make_wordpiece_json(JsonValue vocabulary, TokenizerFamily of) {
     config_.refuse_disputed_keys();
     bool lowercase = config_.flag("do_lower_case", true);
-    std::string from = config_.source("do_lower_case");
+    std::string from = config_.source("do_lower_case", of);
     if (letter_case_ != LetterCase::guessed) {
       lowercase = letter_case_ == LetterCase::lowered;
       from = guessed_ ? "assumed" : lowercase ? "--lower-case" : "--keep-case";
@@ -187,8 +187,8 @@ class TokenizerFiles {
     settings_ = {{"kind", "WordPiece", file_},
                  {"lowercase", text_of(lowercase), from},
                  {"strip accents", text_of(strip),
-                  !config_.has("strip_accents") ? "as lowercase" : config_.source("strip_accents")},
-                 {"ideographs apart", text_of(chinese), config_.source("tokenize_chinese_chars")}};
+                  !config_.has("strip_accents") ? "as lowercase" : config_.source("strip_accents", of)},
+                 {"ideographs apart", text_of(chinese), config_.source("tokenize_chinese_chars", of)}};
     require_pre_tokenizer("BertPreTokenizer");
     json_["normalizer"] = {{"type", "BertNormalizer"},
                            {"clean_text", true},

@@ -114,9 +114,11 @@ std::vector<std::string> sentence_notes(const std::filesystem::path& folder,
     else if (!type.ends_with("Transformer"))
       others.push_back(type.substr(type.rfind('.') + 1));
   }
+  const bool dense = std::ranges::count(others, "Dense") > 0;
   if (!others.empty())
-    notes.push_back(
-        fmt::format("embed skips what follows the pooling: {} ({})", fmt::join(others, ", "), file.string()));
+    notes.push_back(fmt::format("{} what follows the pooling: {} ({})",
+                                dense ? "embed --pooling mean or first gives vectors without" : "embed skips",
+                                fmt::join(others, ", "), file.string()));
   return notes;
 }
 

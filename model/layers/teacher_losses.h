@@ -38,6 +38,7 @@ class TeacherLosses {
   void add_layer(const EncoderStep& step, std::size_t block, const Tensor& hidden, bool gradient,
                  const Tensor& dhidden) const;
   bool of_all_layers() const { return distillation_.all_layers && distillation_.hidden > 0; }
+  bool projects_all_layers() const { return of_all_layers() && projection_ != nullptr; }
 
  private:
   // One call of run().

@@ -57,7 +57,7 @@ const std::vector<Key<ModelSection>>& keys_of() {
       value("relative_buckets", &S::relative_buckets, from_to(0, 256),
             "with `learned` positions: attention scores also get a bias for each head and bucket of "
             "distances, as "
-            "in MPNet; imported, not trained; 0: none"),
+            "in MPNet; imported, not trained; an even number from 4 on, or 0: none"),
       value("types", &S::types, count(1), "number of segment types"),
       value("activation", &S::activation,
             "activation of the feed-forward layers and of an MLM head's transform; `gelu_tanh` is GELU's "

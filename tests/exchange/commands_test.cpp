@@ -91,8 +91,6 @@ TEST_F(ExchangeCommands, SentenceVectorsGoRound) {
   EXPECT_FALSE(fs::exists(in("vectors.partial")));
 }
 
-// What was there before stays until the new export is whole, and files that are not an export's stay for
-// good.
 // Vectors of an import are those of sentence-transformers, or there are none.
 TEST_F(ExchangeCommands, PoolAsSentenceTransformersDoes) {
   ASSERT_EQ(run_program({"export", in("run"), "--to", in("vectors"), "--sentence-vectors"}).code, 0);
@@ -120,6 +118,12 @@ TEST_F(ExchangeCommands, PoolAsSentenceTransformersDoes) {
         std::string(mode) == "cls");
   }
   EXPECT_NE(embed({"--pooling", "first"}), embed({"--pooling", "mean"}));
+  pool_by("cls");
+  const ProgramResult compacted = run_program({"compact", "--from-dense", in("back.h5"), "--recipe",
+                                               write_recipe().string(), "--output", in("small.h5")});
+  ASSERT_EQ(compacted.code, 0) << compacted.output;
+  fs::rename(in("small.h5"), in("back.h5"));
+  EXPECT_EQ(embed({}), embed({"--pooling", "first"}));
   pool_by("max");
   embed({"--pooling", "mean"});
   expect(run_program({"embed", in("back.h5"), "--input", in("t.txt"), "--output", in("w.h5")}), 2,
@@ -129,6 +133,8 @@ TEST_F(ExchangeCommands, PoolAsSentenceTransformersDoes) {
          {"makes its vectors by max", "without --sentence-vectors"});
 }
 
+// What was there before stays until the new export is whole, and files that are not an export's stay for
+// good.
 TEST_F(ExchangeCommands, AnExportThatFailsLeavesWhatWasThere) {
   ASSERT_EQ(run_program({"export", in("run"), "--to", in("hf")}).code, 0);
   const std::string weights = read_text(folder() / "hf/model.safetensors");

@@ -88,7 +88,7 @@ std::int64_t longest_of(const Recipe& recipe) {
 Pooling pooling_of(const LoadedModel& teacher, const DistillationConfig& learned) {
   const ModelSection& model = teacher.recipe.model;
   if (model.head == HeadKind::contrastive || reads_sequences(model.head)) return model.pooling;
-  if (!learned.of_vectors()) return Pooling::mean;  // none are made
+  if (!learned.of_vectors()) return Pooling::mean;  // they are not read
   return vector_pooling(teacher, "learn from distillation.hidden or relations");
 }
 

@@ -260,6 +260,8 @@ class Compaction {
     save_parameters(writer, store);
     for (const char* group : {"/trainer", "/data", "/rng", "/environment"})
       writer.attributes(group, dense.attributes(group));
+    if (const Attributes import = dense.attributes("/import"); import.contains("pooling"))  // of its vectors
+      writer.attributes("/import", {{"pooling", import.at("pooling")}});
     copy_tokenizer(dense, writer);
     copy_carried(dense, writer);
     writer.attributes("/recipe", {{"toml", to_toml(result_.recipe)}});

@@ -14,8 +14,8 @@ namespace comera {
 Recipe checkpoint_recipe(const CheckpointReader& reader, const std::vector<std::string>& overrides = {});
 
 // Rejects a recipe whose encoder would compute something else with the same parameters: another model.heads,
-// model.norm, model.positions or model.rotary_theta. UsageError that names the checkpoint and the key. Error
-// if unmerged adapters would get another lte.lora_alpha.
+// model.norm, model.positions, model.rotary_theta or model.relative_buckets. UsageError that names the
+// checkpoint and the key. Error if unmerged adapters would get another lte.lora_alpha.
 void require_same_encoder(const Recipe& recipe, const CheckpointReader& reader);
 
 // Whether a recipe's head may be initialised from the head parameters that an imported encoder carries

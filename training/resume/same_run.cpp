@@ -20,9 +20,10 @@ std::vector<std::pair<std::string, std::optional<double>>> weights_of(const Reci
 
 // Keys that decide the shapes of parameters, so that no other value can go on.
 void require_same_shapes(const std::string& file, const Recipe& before, const Recipe& now) {
-  constexpr std::array<std::string_view, 8> keys = {"model.layers",         "model.hidden",      "model.ffn",
-                                                    "model.max_positions",  "model.types",       "model.head",
-                                                    "model.embedding_size", "tensorized.enabled"};
+  constexpr std::array<std::string_view, 9> keys = {
+      "model.layers",        "model.hidden",           "model.ffn",
+      "model.max_positions", "model.relative_buckets", "model.types",
+      "model.head",          "model.embedding_size",   "tensorized.enabled"};
   for (const RecipeChange& change : recipe_changes(before, now))
     if (std::ranges::count(keys, change.key) > 0 && !change.from.empty() && !change.to.empty())
       throw UsageError(
