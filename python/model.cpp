@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -33,8 +34,8 @@ class PythonModel {
     const EncoderConfig& config = loaded_.model.config();
     if (length_ == 0) length_ = config.max_positions;
     if (config.positions == Positions::learned && length_ > config.max_positions)
-      throw UsageError(
-          fmt::format("{} reads {} tokens at most; give a length up to that", path(), config.max_positions));
+      throw UsageError(fmt::format("{} reads {} tokens at most; give a length up to that", path.string(),
+                                   config.max_positions));
   }
 
   std::string path() const { return loaded_.trained.checkpoint.string(); }
