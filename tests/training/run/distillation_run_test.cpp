@@ -107,9 +107,9 @@ TEST_F(DistillationRun, ClassesAreLearnedFromATunedTeacher) {
   expect_equal_checkpoints(whole.checkpoint, finetune(recipe("parts", settings)).checkpoint);
   EXPECT_THAT([&] { finetune(recipe("apart", with(settings, {"model.pairs=separate"}))); },
               ThrowsMessage<UsageError>(HasSubstr("in another way than the student")));
-  EXPECT_THAT([&] { finetune(recipe("other", with(settings, {"task.labels=[\"same\", \"other\"]"}))); },
-              ThrowsMessage<UsageError>(
-                  AllOf(HasSubstr("was trained with the labels"), HasSubstr("their order"))));
+  EXPECT_THAT(
+      [&] { finetune(recipe("other", with(settings, {"task.labels=[\"same\", \"other\"]"}))); },
+      ThrowsMessage<UsageError>(AllOf(HasSubstr("was trained with the labels"), HasSubstr("their order"))));
 }
 
 // Answers from a file teach the same as the teacher itself.
