@@ -91,7 +91,9 @@ Exported export_weights(const Model& model, const Processor& processor, const da
       options.tensor_trains ? FormChoice{Form::comera, "it keeps its tensor trains"} : form_of(config);
   const TransformersConfig written{
       .model = config_to_write(config, options.tensor_trains), .form = choice.form, .labels = labels};
-  const bool keeps_pooler = !carried.empty() && config.head == HeadKind::mlm && has_pooler(choice.form);
+  const bool keeps_pooler = !carried.empty() &&
+                            (config.head == HeadKind::mlm || config.head == HeadKind::contrastive) &&
+                            has_pooler(choice.form);
   const std::vector<data::Sample> samples = probes(config, special);
   const auto before = answers(model, processor, special, samples);
   double largest_logit = 0;
@@ -149,19 +151,23 @@ Exported export_model(const LoadedModel& loaded, const std::filesystem::path& ru
   const std::vector<CarriedParameter> carried = carried_parameters(*loaded.trained.reader);
   std::unique_ptr<Model> encoder;
   const HeadKind head = loaded.model.config().head;
-  if ((options.sentence_vectors && head != HeadKind::contrastive) || head == HeadKind::replaced_tokens)
+  const bool without =
+      head == HeadKind::replaced_tokens || (is_pretraining(head) && has_random_head(*loaded.trained.reader));
+  if ((options.sentence_vectors && head != HeadKind::contrastive) || without)
     encoder = without_head(loaded.model, loaded.processor,
-                           vector_pooling(loaded, "export it without --sentence-vectors"));
+                           vector_pooling(loaded, without ? "export a model that was trained from it"
+                                                          : "export it without --sentence-vectors"));
   const Model& model = encoder ? *encoder : loaded.model;
   const EncoderConfig& config = model.config();
   Exported exported = export_weights(model, loaded.processor, loaded.tokenizer.special(),
                                      loaded.recipe.task.labels, target.staging(), options, carried);
   exported.loses_pooler = !carried.empty() && !exported.has_pooler;
   if (exported.sentence_vectors)
-    write_sentence_modules(target.staging(), {.pooling = config.pooling,
-                                              .width = config.hidden,
-                                              .length = longest_of(loaded.recipe),
-                                              .leaves_out_pooler = has_pooler(exported.form)});
+    write_sentence_modules(target.staging(),
+                           {.pooling = config.pooling,
+                            .width = config.hidden,
+                            .length = longest_of(loaded.recipe),
+                            .leaves_out_pooler = has_pooler(exported.form) && !exported.has_pooler});
   exported.tokenizer_note =
       data::write_tokenizer_folder(loaded.tokenizer, target.staging(), config.types,
                                    config.positions == Positions::learned ? config.max_positions : 0);

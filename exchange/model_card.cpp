@@ -154,8 +154,12 @@ std::string model_card(const LoadedModel& loaded, const std::filesystem::path& r
   text += usage(loaded, exported) + accumulation(exported);
   text += fmt::format("\n## Training\n{} steps on {}", state.step, data_text(loaded.recipe));
   if (state.units > 0) text += fmt::format(", {} tokens", millions(state.units));
+  // As it was trained: what is loaded has no teacher, and the number format of the files.
+  const Recipe trained = without_folders(
+      parse_stored_recipe(loaded.trained.recipe, loaded.trained.checkpoint.string(), {}));
+  if (trained.distillation) text += fmt::format(", by the answers of `{}`", trained.distillation->teacher);
   text += ".\n" + scores(loaded, run, state.step);
-  text += "\n## Recipe\n```toml\n" + to_toml(without_folders(loaded.recipe)) + "```\n";
+  text += "\n## Recipe\n```toml\n" + to_toml(trained) + "```\n";
   return text;
 }
 

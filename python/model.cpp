@@ -71,6 +71,7 @@ class PythonModel {
       throw UsageError(path() + ": is trained for vectors and has no labels to predict; use embed()");
     if (!reads_sequences(loaded_.model.config().head))
       throw UsageError(path() + ": labels words or finds answers; use comera predict, or embed()");
+    require_trained_head(*loaded_.trained.reader, "fine-tune it first, or use embed()");
     return run(texts, InferenceEngine::Output::predictions);
   }
 
@@ -80,6 +81,7 @@ class PythonModel {
                                                          std::int64_t top) const {
     if (loaded_.model.config().head != HeadKind::mlm)
       throw UsageError(path() + ": has no masked-language head to fill masks with");
+    require_trained_head(*loaded_.trained.reader, "pretrain it first, or use embed()");
     const nb::gil_scoped_release without_gil;
     std::vector<data::Sample> samples;
     std::vector<std::vector<std::vector<Guess>>> guesses;

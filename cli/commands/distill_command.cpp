@@ -12,6 +12,7 @@
 #include "data/annotations/annotated_examples.h"
 #include "kernels/core/console.h"
 #include "storage/folder.h"
+#include "training/distillation/trained_teacher.h"
 #include "training/inference/trained_model.h"
 #include "training/tasks/sequence_task.h"
 
@@ -98,20 +99,21 @@ FinetuneOptions with_student(const DistillOptions& options, Communicator& commun
     for (const std::string& setting : begun_evaluation(options)) settings.push_back(setting);
   training.recipe.overrides.insert(training.recipe.overrides.begin(), settings.begin(), settings.end());
   if (training.from.empty()) {
-    // A mistake in a key is found before the decomposition, which takes a while.
-    const Recipe recipe =
-        load_recipe(training.recipe.path(), training.recipe.overrides, {found.recipe, checkpoint.string()});
+    // The decomposition takes a while: what would be refused after it is found before, by a student that is
+    // the teacher itself.
+    FinetuneOptions trial = own;
+    trial.training.from = checkpoint.string();
+    trial.training.resume = "never";
+    const Recipe recipe = finetune_task(trial).recipe;
+    require_teacher_fits(resolve_task(recipe));
     const auto activations = [&]() -> std::optional<Activations> {
-      const TaskSection task = with_table(recipe, own.table, training.recipe.overrides).recipe.task;
+      const TaskSection& task = recipe.task;
       if (data::is_annotation(task.kind)) return std::nullopt;
       return calibrate(checkpoint, task_of(task));
     };
-    training.from =
-        student_like(checkpoint, options.student, training.output, activations,
-                     fmt::format("{} {}", storage::from_root(own.table.input).lexically_normal().string(),
-                                 fmt::join(own.table.text, ",")),
-                     communicator)
-            .string();
+    training.from = student_like(checkpoint, options.student, training.output, activations,
+                                 {own.table.input, own.table.text}, communicator)
+                        .string();
   }
   return own;
 }

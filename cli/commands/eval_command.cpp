@@ -225,8 +225,10 @@ void evaluate(const EvalOptions& options) {
   LoadedModel loaded = options.inference.load();
   const HeadKind head = loaded.model.config().head;
   if (head == HeadKind::contrastive || !options.pairs.empty() || !options.similarity.empty())
-    evaluate_vectors(options, loaded);
-  else if (is_pretraining(head))
+    return evaluate_vectors(options, loaded);
+  require_trained_head(*loaded.trained.reader,
+                       "train it first, or score its vectors with --pairs or --similarity");
+  if (is_pretraining(head))
     evaluate_language_model(options, loaded);
   else
     evaluate_task(options, loaded);

@@ -128,6 +128,8 @@ void fill(const FillOptions& options) {
     throw UsageError(
         fmt::format("{} is a fine-tuned model without a masked-language head; give the pretrained model",
                     options.inference.model.string()));
+  require_trained_head(*loaded.trained.reader,
+                       "pretrain it first: comera pretrain RECIPE --from MODEL, or use comera embed");
   const std::int64_t length = inference_capacity(options.inference, loaded).longest;
   const FillReport report(loaded.tokenizer);
   std::vector<Question> questions =

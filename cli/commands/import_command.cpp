@@ -41,7 +41,8 @@ void import_model(const ImportCommandOptions& options) {
   if (!imported.tokenizer.empty()) print_out("tokenizer\n{}", data::described(imported.tokenizer));
   if (!imported.labels.empty()) print_out("its classes: {}\n", fmt::join(imported.labels, ", "));
   if (!imported.fresh.empty())
-    print_out("its head has no {}: these start from random values\n", fmt::join(imported.fresh, ", "));
+    print_out("the folder has no {}: its head is random until it is trained\n",
+              fmt::join(imported.fresh, ", "));
 }
 
 }  // namespace

@@ -25,6 +25,7 @@
 #include "reports/training_plot.h"
 #include "storage/durable_file.h"
 #include "storage/folder.h"
+#include "training/inference/trained_model.h"
 #include "training/resume/checkpoint_recipe.h"
 
 namespace comera::cli {
@@ -167,6 +168,8 @@ void inspect_model(const InspectOptions& options) {
                   : fmt::format(", written by comera {}", std::get<std::string>(written_by->second)));
     if (checkpoint->attributes("/import").contains("tokenizer"))
       print_out("tokenizer, as it was imported\n{}\n", checkpoint->text("/import", "tokenizer"));
+    if (has_random_head(*checkpoint))
+      print_out("its head is random: it was imported from a folder without one\n\n");
   }
   if (const auto note = note_of_old_names(recipe)) log_info("note: {}\n", *note);
   for (const std::string& sentence : keys_without_effect(recipe)) log_info("note: {}\n", sentence);

@@ -209,6 +209,7 @@ void predict(const PredictOptions& options) {
     throw UsageError(
         fmt::format("{}: is trained for vectors and has no labels to predict; use `comera embed`",
                     options.inference.model.string()));
+  require_trained_head(*loaded.trained.reader, "fine-tune it first, or use comera embed");
   if (data::is_annotation(loaded.recipe.task.kind)) {
     if (!options.keep.empty())
       throw UsageError("--keep is for tables; predictions within a text come with the whole input");

@@ -95,6 +95,9 @@ Recipe recipe_to_resume(const ResumeOptions& options) {
         "{}: {}", run.string(),
         storage::exists(run / "from.json")
             ? "holds several runs; repeat the command that began them (comera finetune --seeds, comera glue)"
+        : storage::exists(run / "student.h5") || storage::exists(run / "teacher.h5")
+            ? "has a student or its teacher, but no checkpoints yet: repeat the distill command that made "
+              "them"
         : is_prepared ? "has data, but no checkpoints yet: repeat the pretrain command that made them"
                       : "is not a run of comera: it has no checkpoints to resume from"));
   }

@@ -1,8 +1,9 @@
 #include "cli/training/student.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <fstream>
 
 #include "cli/options/number_checks.h"
 #include "cli/options/recipe_options.h"
@@ -11,6 +12,8 @@
 #include "reports/number_text.h"
 #include "storage/durable_file.h"
 #include "storage/folder.h"
+#include "storage/hash.h"
+#include "storage/new_folders.h"
 #include "training/inference/trained_model.h"
 #include "training/logging/progress.h"
 #include "training/ranks/dense_compaction.h"
@@ -32,7 +35,7 @@ std::filesystem::path made_once(const std::filesystem::path& file, Communicator&
     if (storage::exists(file)) {
       check(CheckpointReader(file));
     } else {
-      storage::create_directories_durably(file.parent_path());
+      const storage::NewFolders made(file.parent_path());
       make();
     }
     return std::string();
@@ -51,6 +54,14 @@ std::filesystem::path folder_of(const std::filesystem::path& run) {
 
 std::string text_or_nothing(const CheckpointReader& reader, const char* group, const char* name) {
   return reader.attributes(group).contains(name) ? reader.text(group, name) : std::string();
+}
+
+// Tells apart what a file held.
+std::string content_of(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  const std::string bytes(std::istreambuf_iterator<char>(stream), {});
+  COMERA_CHECK(stream.good() || stream.eof(), "{}: cannot be read", file.string());
+  return storage::hash128(bytes).hex().substr(0, 12);
 }
 
 // Without the states of an optimizer, and without a generator.
@@ -107,7 +118,7 @@ std::filesystem::path teacher_checkpoint(const StudentOptions& options, const st
 
 std::filesystem::path student_like(const std::filesystem::path& teacher, const StudentOptions& options,
                                    const std::filesystem::path& run, const MeasureActivations& activations,
-                                   const std::string& texts, Communicator& communicator) {
+                                   const StudentTexts& texts, Communicator& communicator) {
   const std::filesystem::path file = folder_of(run) / "student.h5";
   const CheckpointReader dense(teacher);
   if (checkpoint_recipe(dense).tensorized.enabled)
@@ -115,8 +126,15 @@ std::filesystem::path student_like(const std::filesystem::path& teacher, const S
         "{}: is a model of tensor trains, of which no smaller student is made; name the student's first "
         "weights with --from MODEL",
         teacher.string()));
-  const std::string request = fmt::format("shapes of {}, activations over {}",
-                                          options.shapes.empty() ? "two factors" : options.shapes, texts);
+  const std::string shapes = options.shapes.empty() ? "two factors" : options.shapes;
+  const std::string texts_file = storage::from_root(texts.file).lexically_normal().string();
+  // Earlier versions did not tell what was in the file.
+  const std::string earlier =
+      fmt::format("shapes of {}, activations over {} {}", shapes, texts_file, fmt::join(texts.columns, ","));
+  const std::string request =
+      fmt::format("shapes of {}, activations over {}{} (content {})", shapes, texts_file,
+                  texts.columns.empty() ? "" : fmt::format(", columns {}", fmt::join(texts.columns, ", ")),
+                  content_of(texts_file));
   const std::int64_t most = options.parameters > 0 ? options.parameters : parameters_of(dense) / usual_share;
   return made_once(
       file, communicator,
@@ -143,7 +161,8 @@ std::filesystem::path student_like(const std::filesystem::path& teacher, const S
         if (reader.integer("/compaction", "parameters") != most)
           refuse(file, fmt::format("was made for {} parameters, not for {}",
                                    grouped(reader.integer("/compaction", "parameters")), grouped(most)));
-        if (const std::string made = text_or_nothing(reader, "/compaction", "request"); made != request)
+        if (const std::string made = text_or_nothing(reader, "/compaction", "request");
+            made != request && made != earlier)
           refuse(file, fmt::format("was made by {}, not by {}", made.empty() ? "an earlier version" : made,
                                    request));
       });

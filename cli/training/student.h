@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "distributed/communicator.h"
 #include "training/ranks/activations.h"
@@ -24,6 +25,12 @@ struct StudentOptions {
 // --shapes and --parameters.
 void add_student_options(CLI::App& command, StudentOptions& options);
 
+// What tells whether a student was begun by the same texts.
+struct StudentTexts {
+  std::filesystem::path file;
+  std::vector<std::string> columns;
+};
+
 // The teacher's checkpoint: a folder of transformers is first imported, to teacher.h5 in the run's folder.
 // UsageError if that file was imported from another folder.
 std::filesystem::path teacher_checkpoint(const StudentOptions& options, const std::filesystem::path& run,
@@ -31,10 +38,10 @@ std::filesystem::path teacher_checkpoint(const StudentOptions& options, const st
 // The student's first checkpoint, student.h5 in the run's folder, made by what the teacher's layers say about
 // the activations, if there are any. UsageError if that file is of another teacher, size, other shapes or
 // texts.
-//   texts: what names the activations' texts.
+//   texts: the file of the activations' texts, and its columns.
 using MeasureActivations = std::function<std::optional<Activations>()>;
 std::filesystem::path student_like(const std::filesystem::path& teacher, const StudentOptions& options,
                                    const std::filesystem::path& run, const MeasureActivations& activations,
-                                   const std::string& texts, Communicator& communicator);
+                                   const StudentTexts& texts, Communicator& communicator);
 
 }  // namespace comera::cli

@@ -45,6 +45,12 @@ bool has_control_characters(std::string_view bytes) {
   return std::ranges::any_of(bytes, [](char c) { return static_cast<unsigned char>(c) < 9; });
 }
 
+// Compressed data have about 4 % of them, files of numbers more.
+bool is_binary(std::string_view bytes) {
+  const auto control = std::ranges::count_if(bytes, [](char c) { return static_cast<unsigned char>(c) < 9; });
+  return control >= 32 && 50 * control > std::ssize(bytes);
+}
+
 // Line ends of old Macintosh systems, which would make the whole file one line.
 bool has_carriage_returns_only(std::string_view text) {
   // A single one may be a mistake within a long line.
@@ -86,7 +92,7 @@ std::string what_is_wrong_with(std::string_view beginning) {
   for (const Format& format : compressions)
     if (beginning.starts_with(format.beginning))
       return std::string("is compressed with ") + format.what + ", which is not read; " + unpack;
-  return "";
+  return is_binary(beginning) ? "is not text, but binary data; give a text file or a table" : "";
 }
 
 namespace {

@@ -14,18 +14,25 @@ bool ends_with_space(std::string_view text) {
 
 }  // namespace
 
-MaskedTextReader::MaskedTextReader(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {
+MaskedTextReader::MaskedTextReader(const Tokenizer& tokenizer)
+    : tokenizer_(tokenizer), own_mark_(tokenizer.piece(tokenizer.special().mask)) {
   for (std::int32_t id = 0; id < tokenizer.vocabulary() && !words_have_spaces_; ++id) {
     const PieceText piece = tokenizer.text(id);
     words_have_spaces_ = piece.bytes.size() > 1 && piece.bytes.starts_with(' ') && piece.bytes[1] != ' ';
   }
 }
 
+MaskedTextReader::Mark MaskedTextReader::next_mark(std::string_view text) const {
+  const std::size_t usual = text.find(MaskedText::mark), own = text.find(own_mark_);
+  if (own < usual) return {own, own_mark_.size()};
+  return {usual, MaskedText::mark.size()};
+}
+
 MaskedText MaskedTextReader::read(std::string_view text) const {
   MaskedText masked;
   masked.ids.push_back(tokenizer_.special().cls);
   for (bool more = true; more;) {
-    const std::size_t at = text.find(MaskedText::mark);
+    const auto [at, size] = next_mark(text);
     const std::string_view part = text.substr(0, at);
     more = at != std::string_view::npos;
     std::vector<std::int32_t> ids = tokenizer_.encode_between(part, !masked.parts.empty(), more);
@@ -35,7 +42,7 @@ MaskedText MaskedTextReader::read(std::string_view text) const {
                          tokenizer_.text(ids.back()).bytes == " ";
       if (takes) ids.pop_back();
       masked.takes_space.push_back(takes);
-      text.remove_prefix(at + MaskedText::mark.size());
+      text.remove_prefix(at + size);
     }
     masked.ids.insert(masked.ids.end(), ids.begin(), ids.end());
     if (!more) continue;

@@ -9,7 +9,7 @@
 
 namespace comera::data {
 
-// A text in which each "[MASK]" replaces one piece.
+// A text in which each "[MASK]", or the tokenizer's own name of that piece ("<mask>"), replaces one piece.
 struct MaskedText {
   static constexpr std::string_view mark = "[MASK]";
 
@@ -42,7 +42,13 @@ class MaskedTextReader {
   Reading filled(const MaskedText& text, std::size_t mark, std::int32_t id) const;
 
  private:
+  struct Mark {
+    std::size_t at, size;  // at: npos if there is none
+  };
+  Mark next_mark(std::string_view text) const;
+
   const Tokenizer& tokenizer_;
+  std::string own_mark_;
   bool words_have_spaces_ = false;
 };
 

@@ -210,7 +210,12 @@ void Examples::read_file(const Task& task, const Task::Set& set, Encoder& encode
         kept_.push_back({row.fields[first_kept + i].value_or(""), row.kinds[first_kept + i]});
   }
   if (set.part != TaskPart::held_out)  // the rows to train on have counted them
-    for (const auto& [reason, rows] : reader.counts().skipped) left_out.skipped[reason] = rows;
+    for (const auto& [reason, rows] : reader.counts().skipped) {
+      TableCounts::Skipped& all = left_out.skipped[reason];
+      all.first_line = all.rows > 0 ? std::min(all.first_line, rows.first_line) : rows.first_line;
+      all.rows += rows.rows;
+      all.bytes += rows.bytes;
+    }
   if (auto rows = left_out.skipped.extract(refusals.unlisted)) {
     rows.key() += fmt::format(" ({})", fmt::join(refusals.unknown, ", "));
     left_out.skipped.insert(std::move(rows));

@@ -242,10 +242,13 @@ LineReader::Result TableReader::read_raw() {
     record_bytes_ = objects_.bytes();
     return found;
   }
-  do found = lines_.next(record_);
-  while (found == LineReader::Result::line && record_.empty());
-  record_line_ = lines_.number();
-  record_bytes_ = lines_.bytes();
+  do {
+    found = lines_.next(record_);
+    record_line_ = lines_.number();
+    record_bytes_ = lines_.bytes();
+    // Rows of text are often matched with their lines by number.
+    if (format_ == TableFormat::text && found == LineReader::Result::line && record_.empty()) skip("no text");
+  } while (found == LineReader::Result::line && record_.empty());
   return found;
 }
 

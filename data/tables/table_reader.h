@@ -71,8 +71,8 @@ std::string describe_skipped(const std::filesystem::path& file, const TableCount
 
 // The rows of a TSV, CSV, JSONL, text, Parquet or Arrow (columnar_rows.h) file, the first four plain or
 // compressed (InputFile), read as a stream. Fields are well-formed UTF-8 without NUL. Blank lines are not
-// rows, except inside a quoted field. JSON numbers and truth values are given as written, lists of texts
-// joined by spaces; null and NaN are absent fields (json_members.h).
+// rows, except inside a quoted field; those of text are counted ("no text"). JSON numbers and truth values
+// are given as written, lists of texts joined by spaces; null and NaN are absent fields (json_members.h).
 class TableReader {
  public:
   // Error if the file cannot be read; UnsuitableTable if it is not a table of UTF-8 text, is of another

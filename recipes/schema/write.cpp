@@ -11,6 +11,18 @@ std::string to_toml(const Recipe& recipe) {
   return writer.text();
 }
 
+namespace {
+
+// Of a run's checkpoint the run's.
+std::string model_name(const std::filesystem::path& path) {
+  const std::filesystem::path folder = path.parent_path();
+  if (path.filename() == "best.h5" && folder.has_filename()) return folder.filename().string();
+  if (folder.filename() == "checkpoints") return storage::last_part(folder.parent_path());
+  return storage::last_part(path);
+}
+
+}  // namespace
+
 Recipe without_folders(const Recipe& recipe) {
   Recipe shown = recipe;
   const auto shorten = [](std::string& path) {
@@ -20,8 +32,11 @@ Recipe without_folders(const Recipe& recipe) {
                             &shown.run.output, &shown.run.initial_checkpoint, &shown.task.folder})
     shorten(*path);
   for (DataSource& source : shown.data.sources) shorten(source.folder);
-  for (auto* files : {&shown.task.train, &shown.task.validation})
+  for (auto* files : {&shown.task.train, &shown.task.validation, &shown.task.similarity})
     for (std::string& file : *files) shorten(file);
+  if (shown.distillation && !shown.distillation->teacher.empty())
+    shown.distillation->teacher = model_name(shown.distillation->teacher);
+  if (shown.distillation) shorten(shown.distillation->cache);
   return shown;
 }
 

@@ -89,6 +89,17 @@ TEST_P(ImportedEncoder, WithoutAHeadGetsANewOne) {
   EXPECT_THAT(imported.fresh, testing::Contains("head.transform.weight"));
   for (const std::string& name : imported.fresh) EXPECT_TRUE(name.starts_with("head.")) << name;
   const LoadedModel loaded(folder / "model.h5", {}, {}, "cpu");
+  EXPECT_TRUE(has_random_head(*loaded.trained.reader));
+  EXPECT_THAT([&] { require_trained_head(*loaded.trained.reader, "train it"); },
+              testing::ThrowsMessage<UsageError>(
+                  testing::HasSubstr("its head is random, since the folder that it was imported from has no "
+                                     "head.transform.weight; train it")));
+  // What is exported is the encoder.
+  const Exported exported = export_model(loaded, {}, folder / "again", {});
+  EXPECT_TRUE(exported.sentence_vectors);
+  EXPECT_FALSE(exported.loses_pooler);
+  const Imported again = import_model(folder / "again", {}, folder / "again.h5");
+  EXPECT_EQ(again.fresh, imported.fresh);
   const Said said = said_of(models / GetParam());
   const auto width = static_cast<std::size_t>(loaded.model.config().hidden);
   for (std::size_t i = 0; i < said.samples.size(); ++i) {
@@ -108,6 +119,7 @@ TEST(ImportedModel, KeepsItsLabels) {
   const LoadedModel loaded(folder / "model.h5", {}, {}, "cpu");
   EXPECT_EQ(loaded.recipe.task.labels, (std::vector<std::string>{"no", "maybe", "yes"}));
   EXPECT_EQ(loaded.recipe.model.head, HeadKind::classification);
+  EXPECT_FALSE(has_random_head(*loaded.trained.reader));
   EXPECT_EQ(loaded.tokenizer.vocabulary(), 25);
 }
 

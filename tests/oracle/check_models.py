@@ -288,7 +288,7 @@ def judge(program, folder, work):
         return ("refused" if named else "REFUSED"), f"{', '.join(made)}: {said}", 0
     found = differences(program, folder, checkpoint, work)
     worst = max(found.values())
-    random_head = "start from random values" in said
+    random_head = "its head is random" in said
     verdict = "equal" if worst < TOLERANCE and not (random_head and "ForMasked" in made[1]) else "DIFFERENT"
     return verdict, f"{', '.join(made)}: {found} {said if verdict == 'DIFFERENT' else ''}", worst
 

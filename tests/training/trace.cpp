@@ -41,6 +41,13 @@ struct TraceTeacher {
   std::unique_ptr<Teacher> teacher;
 };
 
+// They begin at zero, where no score shows whether a backend adds them, and are not trained.
+void bias_by_distance(const Model& model) {
+  const ParameterStore& store = model.parameters();
+  if (const auto id = store.find("embedding.relative_bias"))
+    write_tensor(store.value(*id), normal_values(store.value(*id).elements(), 7), store.allocator());
+}
+
 // Batches that depend on nothing but these lines.
 data::Batch trace_batch(const Model& model, int step) {
   const EncoderConfig& config = model.config();
@@ -81,6 +88,7 @@ std::vector<double> trace(EncoderConfig config, const Processor& processor, int 
   config.dropout = config.attention_dropout = 0.1;
   Model model(config, processor.allocator, true);
   model.parameters().initialize(2);
+  bias_by_distance(model);
   StepEngine engine(model, optimizer, processor);
   const TraceTeacher taught(config, processor);
   engine.set_micro_batches(EncoderMicroBatches(model, trace_capacity(config), taught.teacher.get()));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/backends/processors.h"
 #include "recipes/encoder_config.h"
 #include "training/resume/checkpoint_recipe.h"
 
@@ -83,13 +84,21 @@ std::int64_t longest_of(const Recipe& recipe) {
   return length;
 }
 
+// A teacher that need not be in memory.
+struct FoundTeacher {
+  const CheckpointReader& reader;
+  const Recipe& recipe;
+  EncoderConfig config;
+  std::string tokenizer;  // its hash
+};
+
 // Of a model of sentence-transformers, as it was imported; of a head on the sequence's vector, as that reads
 // it.
-Pooling pooling_of(const LoadedModel& teacher, const DistillationConfig& learned) {
-  const ModelSection& model = teacher.recipe.model;
+Pooling pooling_of(const CheckpointReader& teacher, const Recipe& recipe, const DistillationConfig& learned) {
+  const ModelSection& model = recipe.model;
   if (model.head == HeadKind::contrastive || reads_sequences(model.head)) return model.pooling;
   if (!learned.of_vectors()) return Pooling::mean;  // they are not read
-  return vector_pooling(teacher, "learn from distillation.hidden or relations");
+  return vector_pooling(teacher, model, "learn from distillation.hidden or relations");
 }
 
 std::vector<std::string> settings_for(DType activations) {
@@ -99,9 +108,10 @@ std::vector<std::string> settings_for(DType activations) {
   return {fmt::format("precision.compute={}", compute)};
 }
 
-void require_same_answers(const Recipe& student, const EncoderConfig& own, const LoadedModel& teacher,
+void require_same_answers(const Recipe& student, const EncoderConfig& own, const FoundTeacher& teacher,
                           const std::string& path) {
-  const EncoderConfig& theirs = teacher.model.config();
+  require_trained_head(teacher.reader, "set distillation.logits to 0, and learn from hidden");
+  const EncoderConfig& theirs = teacher.config;
   if (own.head != theirs.head)
     refuse(path,
            fmt::format("has a head of the kind \"{}\", and the student \"{}\": their logits have nothing in "
@@ -109,23 +119,23 @@ void require_same_answers(const Recipe& student, const EncoderConfig& own, const
                        name_of(theirs.head), name_of(own.head)));
   if (reads_sequences(own.head) && own.pairs != theirs.pairs)
     refuse(path, "reads pairs of texts in another way than the student; set model.pairs to the teacher's");
-  const bool tokens = reads_tokens(own.head);
-  const std::int64_t mine = tokens ? own.token_outputs() : own.sequence_outputs(),
-                     its = tokens ? theirs.token_outputs() : theirs.sequence_outputs();
-  if (mine != its)
-    refuse(path, fmt::format("has {} logits, and the student {}; both need the same", its, mine));
   if (own.head != HeadKind::mlm && student.task.labels != teacher.recipe.task.labels)
     refuse(path,
            fmt::format("was trained with the labels {}, and the student has {}; give the table the "
                        "teacher's labels, and task.labels their order",
                        fmt::join(teacher.recipe.task.labels, ", "), fmt::join(student.task.labels, ", ")));
+  const bool tokens = reads_tokens(own.head);
+  const std::int64_t mine = tokens ? own.token_outputs() : own.sequence_outputs(),
+                     its = tokens ? theirs.token_outputs() : theirs.sequence_outputs();
+  if (mine != its)
+    refuse(path, fmt::format("has {} logits, and the student {}; both need the same", its, mine));
 }
 
-void require_fit(const Recipe& student, const data::Tokenizer& tokenizer, const EncoderConfig& own,
-                 const LoadedModel& teacher, bool on_gpu) {
+void require_fit(const Recipe& student, const std::string& tokenizer, const EncoderConfig& own,
+                 const FoundTeacher& teacher, bool on_gpu) {
   const std::string& path = student.distillation->teacher;
-  const EncoderConfig& theirs = teacher.model.config();
-  if (teacher.tokenizer.hash() != tokenizer.hash())
+  const EncoderConfig& theirs = teacher.config;
+  if (teacher.tokenizer != tokenizer)
     refuse(path,
            "has another tokenizer than the student, and both read the same tokens; begin with another model, "
            "or with random weights (--scratch)");
@@ -167,6 +177,17 @@ void require_fit(const Recipe& student, const data::Tokenizer& tokenizer, const 
 
 }  // namespace
 
+void require_teacher_fits(const Recipe& student) {
+  const TrainedModel found = find_trained_model(student.distillation->teacher);
+  const Recipe recipe = checkpoint_recipe(*found.reader);
+  const std::int64_t vocabulary = found.reader->integer("/data", "vocabulary");
+  const EncoderConfig own = encoder_config(student, vocabulary);
+  static_cast<void>(pooling_of(*found.reader, recipe, own.distillation));
+  const std::string tokenizer = found.reader->text("/data", "tokenizer_hash");
+  require_fit(student, tokenizer, own, {*found.reader, recipe, encoder_config(recipe, vocabulary), tokenizer},
+              find_processor(student.run.device, DType::float32).allocator.device().kind == DeviceKind::cuda);
+}
+
 Recipe resolve_distillation(const Recipe& recipe) {
   if (!recipe.distillation) return recipe;
   Recipe resolved = recipe;
@@ -184,9 +205,11 @@ TrainedTeacher::TrainedTeacher(const Recipe& student, const data::Tokenizer& tok
                                const EncoderConfig& config, const Processor& processor)
     : loaded_(student.distillation->teacher, {}, settings_for(config.compute), student.run.device,
               longest_of(student), &processor),
-      teacher_(loaded_.model, pooling_of(loaded_, config.distillation), config.distillation, processor,
-               config.layers) {
-  require_fit(student, tokenizer, config, loaded_, processor.allocator.device().kind == DeviceKind::cuda);
+      teacher_(loaded_.model, pooling_of(*loaded_.trained.reader, loaded_.recipe, config.distillation),
+               config.distillation, processor, config.layers) {
+  require_fit(student, tokenizer.hash(), config,
+              {*loaded_.trained.reader, loaded_.recipe, loaded_.model.config(), loaded_.tokenizer.hash()},
+              processor.allocator.device().kind == DeviceKind::cuda);
 }
 
 GivenFile TrainedTeacher::file() const {

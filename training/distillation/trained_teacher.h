@@ -11,6 +11,10 @@ namespace comera {
 // projection. UsageError for a teacher from which this head learns nothing.
 Recipe resolve_distillation(const Recipe& recipe);
 
+// UsageError as TrainedTeacher(), before a student is made: for a resolved recipe whose student has the
+// tokenizer of the teacher, which is not loaded.
+void require_teacher_fits(const Recipe& student);
+
 // The teacher of a recipe, in the memory of the run's processor and of its number format.
 class TrainedTeacher {
  public:

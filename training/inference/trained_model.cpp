@@ -171,16 +171,37 @@ LoadedModel::LoadedModel(const std::filesystem::path& path, const std::filesyste
   if (recipe.lte) merge(model, processor);
 }
 
-Pooling vector_pooling(const LoadedModel& loaded, const std::string& advice) {
-  const ModelSection& model = loaded.recipe.model;
+namespace {
+
+std::string import_text(const CheckpointReader& checkpoint, const char* name) {
+  return checkpoint.attributes("/import").contains(name) ? checkpoint.text("/import", name) : "";
+}
+
+}  // namespace
+
+bool has_random_head(const CheckpointReader& checkpoint) {
+  return !import_text(checkpoint, "random").empty();
+}
+
+void require_trained_head(const CheckpointReader& checkpoint, const std::string& advice) {
+  if (const std::string random = import_text(checkpoint, "random"); !random.empty())
+    throw UsageError(
+        fmt::format("{}: its head is random, since the folder that it was imported from has no {}; {}",
+                    checkpoint.path().string(), random.substr(0, random.find(',')), advice));
+}
+
+Pooling vector_pooling(const CheckpointReader& checkpoint, const ModelSection& model,
+                       const std::string& advice) {
   if (model.head == HeadKind::contrastive) return model.pooling;
-  const CheckpointReader& reader = *loaded.trained.reader;
-  const std::string imported =
-      reader.attributes("/import").contains("pooling") ? reader.text("/import", "pooling") : "";
+  const std::string imported = import_text(checkpoint, "pooling");
   if (imported.empty() || imported == "mean" || imported == "first")
     return imported == "first" ? Pooling::first : Pooling::mean;
   throw UsageError(fmt::format("{} makes its vectors by {}, which is not available here; {}",
-                               loaded.trained.checkpoint.string(), imported, advice));
+                               checkpoint.path().string(), imported, advice));
+}
+
+Pooling vector_pooling(const LoadedModel& loaded, const std::string& advice) {
+  return vector_pooling(*loaded.trained.reader, loaded.recipe.model, advice);
 }
 
 }  // namespace comera

@@ -41,9 +41,16 @@ struct LoadedModel {
   Model model;
 };
 
+// Whether the head has random values, since the model was imported from a folder without one.
+bool has_random_head(const CheckpointReader& checkpoint);
+// UsageError, with advice, if so.
+void require_trained_head(const CheckpointReader& checkpoint, const std::string& advice);
+
 // How the hidden states of a model become the vector of a text: as a contrastive model was trained, as
 // sentence-transformers pools an imported encoder, otherwise by their mean. UsageError, with advice, if
 // sentence-transformers makes the vectors in a way that is not available here.
+Pooling vector_pooling(const CheckpointReader& checkpoint, const ModelSection& model,
+                       const std::string& advice);
 Pooling vector_pooling(const LoadedModel& loaded, const std::string& advice);
 
 }  // namespace comera

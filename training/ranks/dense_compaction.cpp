@@ -32,10 +32,15 @@ void round_to(DType dtype, std::vector<std::vector<double>>& cores) {
 // Rounding may increase the error a little, and is the whole error if 0 is allowed.
 double with_rounding(double error, DType dtype) { return error + (dtype == DType::float64 ? 1e-12 : 2e-6); }
 
+// Singular values of layers of two factors, which tell their rank at every error.
+using Spectra = std::map<std::string, std::vector<double>>;
+
 class Compaction {
  public:
-  Compaction(const CheckpointReader& dense, const Recipe& recipe, const DenseCompactionOptions& options)
-      : options_(options), vocabulary_(dense.integer("/data", "vocabulary")) {
+  // spectra: if not null, only the ranks are asked for; it keeps what tells them for the next time.
+  Compaction(const CheckpointReader& dense, const Recipe& recipe, const DenseCompactionOptions& options,
+             Spectra* spectra = nullptr)
+      : options_(options), spectra_(spectra), vocabulary_(dense.integer("/data", "vocabulary")) {
     result_.recipe = recipe;
     result_.recipe.tensorized.enabled = true;
     result_.recipe.tensorized.ranks.clear();
@@ -77,7 +82,15 @@ class Compaction {
   void compact_linear(const std::string& name, TTShape shape) {
     begin(name);
     const Activations::Inputs* inputs = inputs_of(name);
-    if (inputs == nullptr) {
+    if (is_sized_alone(tensor_sizes(shape))) {
+      find_rank(name, tensor_sizes(shape), shape.ranks, [&] {
+        std::vector<double> matrix = matrix_of(name);
+        if (inputs == nullptr) return matrix;
+        std::vector<double> weighted(matrix.size());
+        multiply(inputs->root, matrix, weighted, shape.input_size(), shape.output_size(), shape.input_size());
+        return weighted;
+      });
+    } else if (inputs == nullptr) {
       decompose(name, matrix_of(name), tensor_sizes(shape), shape.ranks, options_.error);
     } else {
       const std::vector<double> matrix = matrix_of(name);
@@ -105,6 +118,38 @@ class Compaction {
     return found == options_.activations->layers.end() ? nullptr : found->second.get();
   }
 
+  bool is_sized_alone(const std::vector<std::int64_t>& sizes) const {
+    return spectra_ != nullptr && sizes.size() == 2;
+  }
+
+  // The rank of the train that decompose() and decompose_weighted() make of a matrix, without the train.
+  template <class MatrixOf>
+  void find_rank(const std::string& name, const std::vector<std::int64_t>& sizes,
+                 const std::vector<std::int64_t>& recipe_ranks, const MatrixOf& matrix_to_cut) {
+    std::vector<double>& values = (*spectra_)[name];
+    if (values.empty()) {
+      std::vector<double> matrix = matrix_to_cut();
+      matrix.resize(sizes[0] * sizes[1]);  // a table's last rows, which do not exist, are zero
+      const bool tall = sizes[0] > sizes[1];
+      if (tall) matrix = transposed(matrix, sizes[0], sizes[1]);
+      values = left_basis(matrix, sizes[tall ? 1 : 0], sizes[tall ? 0 : 1]).norms;
+      if (const double norm = frobenius_norm(values); norm > 0)
+        for (double& value : values) value /= norm;
+    }
+    trains_[name] = {.sizes = sizes,
+                     .ranks = {cut(values, options_.error, caps_of(sizes, recipe_ranks)[0]).rank}};
+  }
+
+  // Of each bond.
+  std::vector<std::int64_t> caps_of(const std::vector<std::int64_t>& sizes,
+                                    const std::vector<std::int64_t>& recipe_ranks) const {
+    std::vector<std::int64_t> caps(sizes.size() - 1, std::numeric_limits<std::int64_t>::max());
+    if (options_.recipe_ranks) caps = recipe_ranks;
+    if (options_.max_rank > 0)
+      for (std::int64_t& cap : caps) cap = std::min(cap, options_.max_rank);
+    return caps;
+  }
+
   // As decompose(), but within the directions of the outputs that matter for the weighted matrix: the bond
   // between inputs and outputs is cut by these, and the others by caps alone. error_ is then left to the
   // caller.
@@ -112,11 +157,7 @@ class Compaction {
                           std::span<const double> weighted, std::int64_t columns,
                           const std::vector<std::int64_t>& sizes, std::size_t middle,
                           const std::vector<std::int64_t>& recipe_ranks) {
-    std::vector<std::int64_t> caps(sizes.size() - 1, std::numeric_limits<std::int64_t>::max());
-    for (std::size_t bond = 0; bond < caps.size(); ++bond) {
-      if (options_.recipe_ranks) caps[bond] = recipe_ranks[bond];
-      if (options_.max_rank > 0) caps[bond] = std::min(caps[bond], options_.max_rank);
-    }
+    std::vector<std::int64_t> caps = caps_of(sizes, recipe_ranks);
     norm_ = std::max(frobenius_norm(weighted), std::numeric_limits<double>::min());
     OutputCut kept = cut_outputs(matrix, weighted, columns, options_.error, caps[middle]);
     caps[middle] = kept.rank;
@@ -168,6 +209,10 @@ class Compaction {
       }
       return result;
     };
+    if (is_sized_alone(tensor_sizes(shape))) {
+      find_rank(name, tensor_sizes(shape), shape.ranks, [&] { return weighted(table); });
+      return finish(name, shape.text(), config_.vocabulary * width);
+    }
     decompose_weighted(name, table, weighted(table), width, tensor_sizes(shape), 0, shape.ranks);
     std::vector<double> lost = multiplied_out(trains_[name]);
     for (std::size_t i = 0; i < table.size(); ++i) lost[i] = table[i] - lost[i];
@@ -205,12 +250,8 @@ class Compaction {
   const TTDecomposition& decompose(const std::string& name, std::vector<double> tensor,
                                    const std::vector<std::int64_t>& sizes,
                                    const std::vector<std::int64_t>& recipe_ranks, double error) {
-    TTSVDOptions options{.error = error, .max_ranks = {}, .shares = options_.shares};
-    if (options_.recipe_ranks) options.max_ranks = recipe_ranks;
-    if (options_.max_rank > 0) {
-      options.max_ranks.resize(sizes.size() - 1, options_.max_rank);
-      for (std::int64_t& rank : options.max_ranks) rank = std::min(rank, options_.max_rank);
-    }
+    const TTSVDOptions options{
+        .error = error, .max_ranks = caps_of(sizes, recipe_ranks), .shares = options_.shares};
     try {
       trains_[name] = tt_svd(tensor, sizes, options);
     } catch (const Error& failure) {
@@ -260,8 +301,10 @@ class Compaction {
     save_parameters(writer, store);
     for (const char* group : {"/trainer", "/data", "/rng", "/environment"})
       writer.attributes(group, dense.attributes(group));
-    if (const Attributes import = dense.attributes("/import"); import.contains("pooling"))  // of its vectors
-      writer.attributes("/import", {{"pooling", import.at("pooling")}});
+    Attributes kept;  // what tells how its vectors are pooled, and whether its head is random
+    for (const auto& [name, value] : dense.attributes("/import"))
+      if (name == "pooling" || name == "random") kept[name] = value;
+    if (!kept.empty()) writer.attributes("/import", kept);
     copy_tokenizer(dense, writer);
     copy_carried(dense, writer);
     writer.attributes("/recipe", {{"toml", to_toml(result_.recipe)}});
@@ -283,6 +326,7 @@ class Compaction {
   }
 
   const DenseCompactionOptions& options_;
+  Spectra* spectra_;
   std::int64_t vocabulary_;
   EncoderConfig config_;
   std::optional<Model> dense_;
@@ -360,10 +404,12 @@ DenseCompaction compact_dense_to_size(const CheckpointReader& dense, const Recip
   DenseCompactionOptions trial = options;
   trial.begins = {};
   trial.finished = {};
+  dense.verify();
   std::int64_t before = 0;
+  Spectra spectra;
   const auto attempt = [&](double error) {
     trial.error = error;
-    const DenseCompaction done = compact_dense(dense, recipe, trial, {});
+    const DenseCompaction done = Compaction(dense, recipe, trial, &spectra).run(dense, {});
     before = done.before;
     return Tried{error, static_cast<double>(done.after)};
   };

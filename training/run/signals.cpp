@@ -52,7 +52,11 @@ void watch() {
     int number = 0;
     if (sigwait(&set, &number) != 0) continue;
     if (ending) return;
-    if (!begun) end_by(number);
+    if (!begun) {
+      if (!silent)
+        write_message(stderr, "\nstopped before training began; repeat the command to start again\n");
+      end_by(number);
+    }
     // A closing terminal sends SIGHUP, and so does its shell: the second one adds nothing.
     if (received != 0 && number == SIGHUP) continue;
     // The same holds for signals that a service manager sends along with it.

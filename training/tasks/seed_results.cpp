@@ -274,6 +274,15 @@ std::optional<SeedResult> read_seed_result(const std::filesystem::path& run) {
   return result;
 }
 
+namespace {
+
+bool is_correlation(data::TaskMetric metric) {
+  using enum data::TaskMetric;
+  return metric == matthews || metric == pearson || metric == spearman;
+}
+
+}  // namespace
+
 std::string seed_table(const std::vector<SeedResult>& results) {
   std::string text;
   for (std::size_t set = 0; set < results.at(0).sets.size(); ++set) {
@@ -281,7 +290,7 @@ std::string seed_table(const std::vector<SeedResult>& results) {
     const std::vector<data::TaskMetric>& metrics = kept_metrics(first);
     std::vector<std::string> titles = {fmt::format("{}, seed", first.set)}, means = {"mean ± deviation"};
     for (const data::TaskMetric metric : metrics)
-      titles.push_back(fmt::format("{}, %", data::name_of(metric)));
+      titles.push_back(fmt::format("{}{}", data::name_of(metric), is_correlation(metric) ? " x 100" : ", %"));
     titles.emplace_back("best step");
     TextTable table(titles);
     table.align_right(1);

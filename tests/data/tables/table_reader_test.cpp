@@ -107,6 +107,26 @@ TEST(TableReader, JsonLinesNeedNotBeAlike) {
                                      ElementsAre("true", "2.50"), ElementsAre("x", "<absent>")));
 }
 
+TEST(TableReader, BlankLinesOfTextAreCounted) {
+  const test::TemporaryFolder folder;
+  const auto file = folder.write("a.txt", "one\n\ntwo\n\n");
+  const Read read = read_all(file, {.columns = {"text"}});
+  EXPECT_THAT(read.rows, ElementsAre(ElementsAre("one"), ElementsAre("two")));
+  EXPECT_EQ(describe_skipped("a.txt", read.counts),
+            "a.txt: 2 rows were left out: no text: 2 (first in line 2)");
+}
+
+// Lines of it would be read as texts where they happen to be well-formed.
+TEST(TableReader, BinaryDataAreRefused) {
+  const test::TemporaryFolder folder;
+  std::string bytes = "PRETEND\n";
+  std::uint32_t state = 1;
+  for (int i = 0; i < 20000; ++i) bytes += static_cast<char>((state = state * 1664525u + 1013904223u) >> 24);
+  const auto file = folder.write("a.bin", bytes);
+  EXPECT_THAT(test::error_of([&] { read_all(file, {.columns = {"text"}}); }),
+              HasSubstr("a.bin: is not text, but binary data"));
+}
+
 TEST(TableReader, MalformedRowsAreCountedByReason) {
   const test::TemporaryFolder folder;
   using namespace std::string_literals;

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "data/masking/masked_text.h"
 #include "data/tokenizers/tokenizer.h"
 #include "data/tokenizers/tokenizer_json.h"
 #include "kernels/core/check.h"
@@ -65,6 +66,10 @@ TEST(TokenizerSettings, OfMPNetHaveItsSpecialTokens) {
     const SpecialIds& ids = tokenizer.special();
     EXPECT_THAT((std::vector{ids.cls, ids.pad, ids.separator, ids.unknown, ids.mask}),
                 ElementsAre(0, 1, 2, 3, 4));
+    // Texts may call the mask as the tokenizer does.
+    const MaskedText text = MaskedTextReader(tokenizer).read("the <mask> [MASK]");
+    EXPECT_THAT(text.ids, ElementsAre(0, 5, 4, 4, 2));
+    EXPECT_THAT(text.positions, ElementsAre(2, 3));
   };
   folder.config({{"tokenizer_class", "MPNetTokenizer"}});
   const Tokenizer named = folder.open();

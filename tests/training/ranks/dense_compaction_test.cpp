@@ -161,14 +161,17 @@ TEST_F(DenseCompactionTest, EveryBudgetIsKept) {
   }
 }
 
-// The error counts what the projection loses, too. With error 0 that is all: the directions behind the 12
-// most important ones.
 // The size decides about the error, which is no larger than it must be.
 TEST_F(DenseCompactionTest, ASizeIsKept) {
   const CheckpointReader dense(trained_dense());
-  const Recipe shapes = dense_compaction_recipe(dense, {}, every_layer);
   double last = 1;
-  for (const std::int64_t most : {9000, 13000, 18000}) {
+  for (const auto& [keys, most] : {std::pair(every_layer, 9000),
+                                   {every_layer, 13000},
+                                   {every_layer, 18000},
+                                   {std::vector<std::string>(), 9000},
+                                   {{}, 15000}}) {
+    const Recipe shapes = dense_compaction_recipe(dense, {}, keys);  // without keys two factors
+    if (most == 9000) last = 1;
     const fs::path path = folder() / fmt::format("of-{}.h5", most);
     const DenseCompaction done = compact_dense_to_size(dense, shapes, {.parameters = most}, path);
     EXPECT_LE(done.after, most);
@@ -179,12 +182,15 @@ TEST_F(DenseCompactionTest, ASizeIsKept) {
     EXPECT_EQ(same.after, done.after);
     EXPECT_TRUE(fs::exists(path));
   }
+  const Recipe shapes = dense_compaction_recipe(dense, {}, every_layer);
   const fs::path none = folder() / "none.h5";
   EXPECT_THAT([&] { compact_dense_to_size(dense, shapes, {.parameters = 100}, none); },
               testing::ThrowsMessage<UsageError>(HasSubstr("raise --parameters")));
   EXPECT_FALSE(fs::exists(none));
 }
 
+// The error counts what the projection loses, too. With error 0 that is all: the directions behind the 12
+// most important ones.
 TEST_F(DenseCompactionTest, AProjectionKeepsTheMostImportantDirectionsOfTheTable) {
   const CheckpointReader dense(trained_dense());
   const std::vector<float> values = dense.read_values<float>("/model/embedding.tokens.weight");

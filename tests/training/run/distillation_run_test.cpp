@@ -110,6 +110,17 @@ TEST_F(DistillationRun, ClassesAreLearnedFromATunedTeacher) {
   EXPECT_THAT(
       [&] { finetune(recipe("other", with(settings, {"task.labels=[\"same\", \"other\"]"}))); },
       ThrowsMessage<UsageError>(AllOf(HasSubstr("was trained with the labels"), HasSubstr("their order"))));
+  // Before a student is made.
+  std::ofstream table(folder() / "other.tsv");
+  table << "first\tsecond\tlabel\n";
+  for (int i = 0; i < 40; ++i)
+    table << fmt::format("a {}\tb {}\t{}\n", i, i % 7, i % 2 == 0 ? "left" : "right");
+  table.close();
+  expect(run_program({"distill", (folder() / "teacher").string(), "--input",
+                      (folder() / "other.tsv").string(), "--text", "first,second", "--output",
+                      (folder() / "new/student").string(), "--set", "phase.0.length=16"}),
+         2, {"was trained with the labels"});
+  EXPECT_FALSE(std::filesystem::exists(folder() / "new"));
 }
 
 // Answers from a file teach the same as the teacher itself.
@@ -373,6 +384,10 @@ TEST_F(DistillationRun, TheProgramMakesAStudent) {
   const auto at_shapes = std::ranges::find(factors, "--shapes");
   factors.erase(at_shapes, at_shapes + 2);
   expect(run_program(factors), 2, {"student.h5", "was made by shapes of", "not by shapes of two factors"});
+  const auto size = std::filesystem::file_size(folder() / "train.tsv");
+  std::ofstream(folder() / "train.tsv", std::ios::app) << "one\tmore\tx\n";
+  expect(run_program(own), 2, {"student.h5", "content", "choose another --output"});
+  std::filesystem::resize_file(folder() / "train.tsv", size);
   pretrain(recipe("second", {"tensorized.enabled=false", "run.seed=6"}));
   other = own;
   other[1] = at("second");
@@ -414,7 +429,7 @@ TEST_F(DistillationRun, TheProgramKeepsHowItEvaluates) {
   const ProgramResult seeds = distilled("seeds", {"--seeds", "2", "--cache"});
   ASSERT_EQ(seeds.code, 0) << seeds.output;
   EXPECT_EQ(held_out("seeds/seed-2"), 0.1);
-  EXPECT_THAT(seeds.output, AllOf(HasSubstr("held-out: Spearman"), HasSubstr("spearman, %")));
+  EXPECT_THAT(seeds.output, AllOf(HasSubstr("held-out: Spearman"), HasSubstr("spearman x 100")));
   EXPECT_EQ(distilled("seeds", {"--seeds", "2", "--cache"}).code, 0);
   const ProgramResult given = distilled("given", {"--validation", at("texts.txt")});
   EXPECT_EQ(given.code, 0) << given.output;

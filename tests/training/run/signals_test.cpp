@@ -144,7 +144,7 @@ TEST(StopSignalsDeathTest, EndTheProcessUntilTheyAreAskedFor) {
         send(SIGTERM);
         pause();
       },
-      testing::KilledBySignal(SIGTERM), "");
+      testing::KilledBySignal(SIGTERM), "stopped before training began; repeat the command");
 }
 
 TEST(StopSignalsDeathTest, TheOldWaysComeBack) {

@@ -123,7 +123,7 @@ TEST_F(Contrastive, SeedsAreScoredByWhatTheyFind) {
   const ProgramResult result = command();
   ASSERT_EQ(result.code, 0) << result.output;
   EXPECT_THAT(result.output, AllOf(HasSubstr("dev, seed"), HasSubstr("recall_at_10, %"),
-                                   HasSubstr("scored, seed"), HasSubstr("spearman, %")));
+                                   HasSubstr("scored, seed"), HasSubstr("spearman x 100")));
   // Read back instead of trained again.
   const ProgramResult again = command();
   EXPECT_EQ(again.output.substr(again.output.find("dev, seed")),
