@@ -431,15 +431,15 @@ inline constexpr float log_of_2 = 0.6931471805599453F;
 // scale take this path too, because -infinity times the scale would no longer mark hidden keys.
 template <class T>
 struct Scores {
-  const Attention<T>& given;
+  const Attention<T>& op;
   const int head;
   const bool biased;
   const float scale, unit;
   float before = 0, behind = 0;  // slopes, in powers of 2
 
-  __device__ __forceinline__ Scores(const Attention<T>& op, int head)
-      : given(op),
-        head(head),
+  __device__ __forceinline__ Scores(const Attention<T>& attention, int of_head)
+      : op(attention),
+        head(of_head),
         biased(op.slopes != nullptr || op.biases != nullptr || !(op.scale > 0)),
         scale(op.scale * log2_of_e),
         unit(biased ? 1 : scale) {
@@ -452,18 +452,41 @@ struct Scores {
   // the table reaches. Of the two terms of slopes, one is negative, or both are 0.
   template <class Body>
   __device__ __forceinline__ void biases(const Body& body) const {
-    if (given.biases != nullptr) {
-      const int reach = given.reach;
-      const float* no_distance = given.biases + head * (2 * reach + 1) + reach;
+    if (op.biases != nullptr) {
+      const int reach = op.reach;
+      const float* at_query = op.biases + head * (2 * reach + 1) + reach;
       body([&](float product, float distance) {
         const int place = max(-reach, min(reach, static_cast<int>(distance)));
-        return fmaf(product, scale, no_distance[place] * log2_of_e);
+        return fmaf(product, scale, at_query[place] * log2_of_e);
       });
     } else if (biased) {
       body([&](float product, float distance) {
         return fmaf(product, scale, fminf(distance * before, distance * behind));
       });
     }
+  }
+  // The scores of a tile of queries and keys in the order of KeyOrder: with biases, and -infinity from the
+  // key `length` on. query, key: of this lane's first score.
+  template <int N>
+  __device__ __forceinline__ void bias_and_hide(TileC (&scores)[N], int query, int key, int length) const {
+    biases([&](const auto& with_bias) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const auto distance = static_cast<float>(key - (query + 8 * half));
+#pragma unroll
+        for (int n = 0; n < N; ++n)
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            float& score = scores[n].at[2 * half + i];
+            score = with_bias(score, distance + static_cast<float>(2 * n + i));
+          }
+      }
+    });
+#pragma unroll
+    for (int n = 0; n < N; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        if (key + 2 * n + i % 2 >= length) scores[n].at[i] = -INFINITY;
   }
   // 2^(score - subtracted).
   __device__ __forceinline__ float power(float score, float subtracted) const {

@@ -138,27 +138,7 @@ __global__ void __launch_bounds__((QueryTiles<Math, D>::threads), (QueryTiles<Ma
             Math::multiply(gradients[n], dout, value);
           });
         }
-        if (!plain) {
-          const int step_key = lane_key + k / 4;
-          scores_of.biases([&](const auto& with_bias) {
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-              const auto distance = static_cast<float>(step_key - (own + fragment_row() + 8 * half));
-#pragma unroll
-              for (int n = 0; n < columns / 8; ++n)
-#pragma unroll
-                for (int i = 0; i < 2; ++i) {
-                  float& score = scores[n].at[2 * half + i];
-                  score = with_bias(score, distance + static_cast<float>(2 * n + i));
-                }
-            }
-          });
-#pragma unroll
-          for (int n = 0; n < columns / 8; ++n)
-#pragma unroll
-            for (int i = 0; i < 4; ++i)
-              if (step_key + 2 * n + i % 2 >= length) scores[n].at[i] = -INFINITY;
-        }
+        if (!plain) scores_of.bias_and_hide(scores, own + fragment_row(), lane_key + k / 4, length);
 #pragma unroll
         for (int half = 0; half < 2; ++half)
 #pragma unroll

@@ -67,26 +67,8 @@ __global__ void __launch_bounds__((AttentionTiles<Math, D>::threads), AttentionT
                                         [&](int n, const auto& b) { Math::multiply(scores[n], a, b); });
       }
       const int lane_key = first_key + g + KeyOrder::first();
-      if (first_key + g + group > length || scores_of.biased) {
-        scores_of.biases([&](const auto& with_bias) {
-#pragma unroll
-          for (int half = 0; half < 2; ++half) {
-            const auto distance = static_cast<float>(lane_key - (own + fragment_row() + 8 * half));
-#pragma unroll
-            for (int n = 0; n < group / 8; ++n)
-#pragma unroll
-              for (int i = 0; i < 2; ++i) {
-                float& score = scores[n].at[2 * half + i];
-                score = with_bias(score, distance + static_cast<float>(2 * n + i));
-              }
-          }
-        });
-#pragma unroll
-        for (int n = 0; n < group / 8; ++n)
-#pragma unroll
-          for (int i = 0; i < 4; ++i)
-            if (lane_key + 2 * n + i % 2 >= length) scores[n].at[i] = -INFINITY;
-      }
+      if (first_key + g + group > length || scores_of.biased)
+        scores_of.bias_and_hide(scores, own + fragment_row(), lane_key, length);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         float here = -INFINITY;
