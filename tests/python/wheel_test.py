@@ -63,6 +63,22 @@ class Wheel(unittest.TestCase):
         written = [json.loads(line)["vector"] for line in (self.at / "v.jsonl").read_text().splitlines()]
         self.assertLess(np.abs(np.array(written) - self.model.embed(["open a file", "close a socket"])).max(), 1e-6)
 
+    def test_vectors_of_an_import_are_pooled_as_it_says(self):
+        folder, checkpoint = self.at / "encoder", self.at / "encoder.h5"
+        comera.command("export", self.at / "run", "--to", folder, "--sentence-vectors")
+        texts = ["open a file", "close a socket"]
+        for mode, pooling in {"mean": "mean", "cls": "first", "max": None}.items():
+            (folder / "1_Pooling" / "config.json").write_text(json.dumps({"pooling_mode": mode}))
+            comera.command("import", folder, "--output", checkpoint, "--overwrite")
+            model = comera.load(checkpoint)
+            if pooling:
+                self.assertTrue((model.embed(texts) == model.embed(texts, pooling=pooling)).all())
+            else:
+                with self.assertRaisesRegex(comera.UsageError, "makes its vectors by max"):
+                    model.embed(texts)
+        with self.assertRaisesRegex(comera.UsageError, "its head is random"):
+            model.fill_mask("a [MASK]")
+
     def test_masks(self):
         guesses = self.model.fill_mask("def f([MASK]):\n    return [MASK]", top=3)
         self.assertEqual([len(one) for one in guesses], [3, 3])
