@@ -133,8 +133,10 @@ Exported export_weights(const Model& model, const Processor& processor, const da
   Exported exported{.form = choice.form,
                     .reason = choice.reason,
                     .parameters = again.parameters().count(),
+                    .own = model.parameters().count() - generator_parameters(model.parameters()),
                     .dense = dense_parameters(config),
                     .largest_logit = largest_logit,
+                    .without_head = config.head == HeadKind::contrastive,
                     .sentence_vectors = config.head == HeadKind::contrastive,
                     .has_pooler = keeps_pooler};
   exported.difference = largest_difference(before, answers(again, cpu, special, samples));
@@ -151,18 +153,21 @@ Exported export_model(const LoadedModel& loaded, const std::filesystem::path& ru
   const std::vector<CarriedParameter> carried = carried_parameters(*loaded.trained.reader);
   std::unique_ptr<Model> encoder;
   const HeadKind head = loaded.model.config().head;
-  const bool without =
-      head == HeadKind::replaced_tokens || (is_pretraining(head) && has_random_head(*loaded.trained.reader));
-  if ((options.sentence_vectors && head != HeadKind::contrastive) || without)
-    encoder = without_head(loaded.model, loaded.processor,
-                           vector_pooling(loaded, without ? "export a model that was trained from it"
-                                                          : "export it without --sentence-vectors"));
+  const CheckpointReader& reader = *loaded.trained.reader;
+  const bool random = has_random_head(reader);
+  const bool modules = options.sentence_vectors || head == HeadKind::contrastive ||
+                       head == HeadKind::replaced_tokens || (random && imports_vectors(reader));
+  if (random || (modules && head != HeadKind::contrastive))
+    encoder = without_head(
+        loaded.model, loaded.processor,
+        modules ? vector_pooling(loaded, "export it without --sentence-vectors") : Pooling::mean);
   const Model& model = encoder ? *encoder : loaded.model;
   const EncoderConfig& config = model.config();
   Exported exported = export_weights(model, loaded.processor, loaded.tokenizer.special(),
                                      loaded.recipe.task.labels, target.staging(), options, carried);
   exported.loses_pooler = !carried.empty() && !exported.has_pooler;
-  if (exported.sentence_vectors)
+  exported.sentence_vectors = modules;
+  if (modules)
     write_sentence_modules(target.staging(),
                            {.pooling = config.pooling,
                             .width = config.hidden,

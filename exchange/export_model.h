@@ -14,7 +14,8 @@ namespace comera::exchange {
 struct ExportOptions {
   bool tensor_trains = false;  // the cores themselves instead of the matrices they represent
   // For sentence-transformers: the encoder without its head, and the modules around it. Contrastive models
-  // are always written so.
+  // and those with a head for replaced tokens are always written so. An encoder that was imported without a
+  // head is written without one, with modules if they were in its folder.
   bool sentence_vectors = false;
   bool overwrite = false;    // replaces an export in the folder
   bool onnx = false;         // also model.onnx
@@ -25,12 +26,14 @@ struct Exported {
   Form form = Form::comera;
   std::string reason = {};      // why the form is `comera`; else empty
   std::int64_t parameters = 0;  // parameters in the files
+  std::int64_t own = 0;         // of the model that was exported, as it is
   std::int64_t dense = 0;       // of the same model with every layer dense
   // The largest difference between the logits of the model and of the files read back, next to the largest
   // logit; of an encoder for sentence vectors, those of its vectors.
   double difference = 0;
   double largest_logit = 0;
-  bool sentence_vectors = false;
+  bool without_head = false;        // the encoder alone
+  bool sentence_vectors = false;    // with the modules around it
   bool has_pooler = false;          // that of an imported model, which the model itself does not use
   bool loses_pooler = false;        // it has one, for which the form has no place
   std::string tokenizer_note = {};  // why there is no tokenizer.json; else empty

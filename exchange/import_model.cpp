@@ -121,7 +121,7 @@ Imported import_model(const std::filesystem::path& folder, const std::filesystem
   writer.attributes("/import", {{"form", std::string(name_of(config.form))},
                                 {"folder", std::filesystem::absolute(folder).lexically_normal().string()},
                                 {"pooling", pooling_in(folder)},
-                                {"random", fmt::format("{}", fmt::join(weights.fresh, ", "))},
+                                {"random_parameters", fmt::format("{}", fmt::join(weights.fresh, ", "))},
                                 {"tokenizer", data::described(tokenizer.settings())}});
   save_tokenizer(writer, tokenizer);
   writer.commit();

@@ -55,14 +55,20 @@ std::string data_text(const Recipe& recipe) {
                        : fmt::format("shards `{}`", fmt::join(names, "`, `"));
 }
 
+// A teacher that was imported for the run alone has no name of its own.
+std::string teacher_text(const DistillationSection& distillation) {
+  return distillation.teacher == "teacher.h5" ? "a teacher" : fmt::format("`{}`", distillation.teacher);
+}
+
 // transformers' names for models with this head.
 struct HeadNames {
   const char* model;
   const char* pipeline;
 };
 
-HeadNames names_of(HeadKind head) {
-  switch (head) {
+HeadNames names_of(const LoadedModel& loaded, const Exported& exported) {
+  if (exported.without_head) return {"AutoModel", "feature-extraction"};
+  switch (loaded.model.config().head) {
     case HeadKind::mlm:
       return {"AutoModelForMaskedLM", "fill-mask"};
     case HeadKind::token_classification:
@@ -89,14 +95,17 @@ std::string usage(const LoadedModel& loaded, const Exported& exported) {
         "vectors = model.encode([\"A text.\", \"Another.\"])\n"
         "print(model.similarity(vectors, vectors))\n```\n",
         exported.form == Form::comera ? ", trust_remote_code=True" : "");
-  const bool two_sequences = reads_sequences(config.head) && config.pairs == PairEncoding::separate;
-  const char* kind = names_of(config.head).model;
+  const bool two_sequences =
+      !exported.without_head && reads_sequences(config.head) && config.pairs == PairEncoding::separate;
+  const char* kind = names_of(loaded, exported).model;
   const char* trusted = exported.form == Form::comera ? ", trust_remote_code=True" : "";
   std::string call = R"(logits = model(**tokenizer("A text.", return_tensors="pt")).logits)";
-  if (mlm)
+  if (exported.without_head)
+    call = R"(states = model(**tokenizer("A text.", return_tensors="pt")).last_hidden_state)";
+  else if (mlm)
     call = fmt::format(R"(logits = model(**tokenizer("for i in {}(10):", return_tensors="pt")).logits)",
                        loaded.tokenizer.piece(loaded.tokenizer.special().mask));
-  if (config.head == HeadKind::question_answering)
+  if (config.head == HeadKind::question_answering && !exported.without_head)
     call =
         "answer = model(**tokenizer(\"A question?\", \"A text.\", return_tensors=\"pt\"))\n"
         "start, end = answer.start_logits, answer.end_logits";
@@ -115,7 +124,7 @@ std::string usage(const LoadedModel& loaded, const Exported& exported) {
 // transformers divides losses by the tokens of a step if forward() takes keyword arguments; these classes
 // take them, but do not divide.
 std::string accumulation(const Exported& exported) {
-  if (exported.form == Form::comera || exported.sentence_vectors) return "";
+  if (exported.form == Form::comera || exported.without_head) return "";
   return fmt::format(
       "\n## Training it further\ntransformers' `Trainer` with `gradient_accumulation_steps=N` makes losses "
       "and "
@@ -133,20 +142,18 @@ std::string model_card(const LoadedModel& loaded, const std::filesystem::path& r
   std::string text = fmt::format(
       "---\nlibrary_name: {}\npipeline_tag: {}\ntags:\n{}\n- tensor-train\n---\n# {}\n",
       exported.sentence_vectors ? "sentence-transformers" : "transformers",
-      exported.sentence_vectors ? "sentence-similarity" : names_of(config.head).pipeline, model_card_tag,
+      exported.sentence_vectors ? "sentence-similarity" : names_of(loaded, exported).pipeline, model_card_tag,
       run.empty() ? loaded.trained.checkpoint.stem().string() : storage::last_part(run));
   text += fmt::format(
       "An encoder of comera, which trains tensor-compressed weights (CoMERA: Yang et al., NeurIPS 2024): "
       "{}, a vocabulary of {}.\n\n",
       architecture_text(config), config.vocabulary);
-  const std::int64_t own =
-      loaded.model.parameters().count() - generator_parameters(loaded.model.parameters());
   text += fmt::format(
       "Trained with {} parameters; with every layer dense it has {} ({:.2f} times as many). These files hold "
       "{}: {}.\n"
       "\n",
-      millions(own), millions(exported.dense), static_cast<double>(exported.dense) / static_cast<double>(own),
-      millions(exported.parameters),
+      millions(exported.own), millions(exported.dense),
+      static_cast<double>(exported.dense) / static_cast<double>(exported.own), millions(exported.parameters),
       exported.form != Form::comera
           ? fmt::format("dense weights as a model of type `{}`", name_of(exported.form))
           : fmt::format("a model of type `comera` with its own modelling file, since {}", exported.reason));
@@ -155,9 +162,10 @@ std::string model_card(const LoadedModel& loaded, const std::filesystem::path& r
   text += fmt::format("\n## Training\n{} steps on {}", state.step, data_text(loaded.recipe));
   if (state.units > 0) text += fmt::format(", {} tokens", millions(state.units));
   // As it was trained: what is loaded has no teacher, and the number format of the files.
-  const Recipe trained = without_folders(
-      parse_stored_recipe(loaded.trained.recipe, loaded.trained.checkpoint.string(), {}));
-  if (trained.distillation) text += fmt::format(", by the answers of `{}`", trained.distillation->teacher);
+  const Recipe trained =
+      without_folders(parse_stored_recipe(loaded.trained.recipe, loaded.trained.checkpoint.string(), {}));
+  if (trained.distillation)
+    text += fmt::format(", by the answers of {}", teacher_text(*trained.distillation));
   text += ".\n" + scores(loaded, run, state.step);
   text += "\n## Recipe\n```toml\n" + to_toml(trained) + "```\n";
   return text;

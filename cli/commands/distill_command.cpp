@@ -14,6 +14,7 @@
 #include "storage/folder.h"
 #include "training/distillation/trained_teacher.h"
 #include "training/inference/trained_model.h"
+#include "training/tasks/seed_results.h"
 #include "training/tasks/sequence_task.h"
 
 namespace comera::cli {
@@ -79,6 +80,14 @@ void check_options(const DistillOptions& options) {
     throw UsageError("--cache keeps the answers in the run's folder; name it with --output DIR");
 }
 
+// The texts that a student is begun by: their columns, and what tells other contents apart. Empty if it is
+// begun by the teacher's matrices alone.
+std::string texts_of(const TaskSection& task) {
+  if (data::is_annotation(task.kind)) return "";
+  return fmt::format("{} ({})", fmt::join(task.text, ", "),
+                     fingerprint_of_files({task.train.begin(), task.train.end()}));
+}
+
 // The options of the fine-tuning that this is: the student's weights, the recipe, and the teacher.
 FinetuneOptions with_student(const DistillOptions& options, Communicator& communicator) {
   check_options(options);
@@ -99,20 +108,22 @@ FinetuneOptions with_student(const DistillOptions& options, Communicator& commun
     for (const std::string& setting : begun_evaluation(options)) settings.push_back(setting);
   training.recipe.overrides.insert(training.recipe.overrides.begin(), settings.begin(), settings.end());
   if (training.from.empty()) {
-    // The decomposition takes a while: what would be refused after it is found before, by a student that is
+    // The decomposition takes a while: what does not fit the teacher is refused before, by a student that is
     // the teacher itself.
+    const std::filesystem::path begun = student_file(training.output);
+    const bool is_begun = storage::exists(begun);
     FinetuneOptions trial = own;
-    trial.training.from = checkpoint.string();
-    trial.training.resume = "never";
+    trial.training.from = is_begun ? begun.string() : checkpoint.string();
+    if (!is_begun) trial.training.resume = "never";
     const Recipe recipe = finetune_task(trial).recipe;
-    require_teacher_fits(resolve_task(recipe));
+    if (!is_begun) require_teacher_fits(resolve_task(recipe));
     const auto activations = [&]() -> std::optional<Activations> {
-      const TaskSection& task = recipe.task;
-      if (data::is_annotation(task.kind)) return std::nullopt;
-      return calibrate(checkpoint, task_of(task));
+      if (data::is_annotation(recipe.task.kind)) return std::nullopt;
+      return calibrate(checkpoint, task_of(recipe.task));
     };
-    training.from = student_like(checkpoint, options.student, training.output, activations,
-                                 {own.table.input, own.table.text}, communicator)
+    training.from = student_like(
+                        checkpoint, options.student, training.output, activations,
+                        [&] { return texts_of(recipe.task); }, communicator)
                         .string();
   }
   return own;

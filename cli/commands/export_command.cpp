@@ -39,12 +39,13 @@ void export_model(const ExportCommandOptions& options) {
     print_out("{}: a model of type {}, which transformers loads directly\n", options.folder.string(),
               exchange::name_of(exported.form));
   if (exported.sentence_vectors) print_out("sentence-transformers loads it as a model for vectors\n");
+  if (has_random_head(*loaded.trained.reader))
+    print_out("it is the encoder alone: its head is random, since it was imported without one\n");
   print_out("{0} parameters; read back, its {1}s match to {2:.2g} (the largest {1} is {3:.3g})\n",
-            grouped(exported.parameters), exported.sentence_vectors ? "number" : "logit", exported.difference,
+            grouped(exported.parameters), exported.without_head ? "number" : "logit", exported.difference,
             exported.largest_logit);
-  if (const std::int64_t own = loaded.model.parameters().count();
-      !options.exported.tensor_trains && own < exported.parameters)
-    print_out("the model itself has {} parameters, which --tensor-trains keeps\n", grouped(own));
+  if (!options.exported.tensor_trains && exported.own < exported.parameters)
+    print_out("the model itself has {} parameters, which --tensor-trains keeps\n", grouped(exported.own));
   if (options.exported.onnx)
     print_out("{} for ONNX Runtime{}\n", (options.folder / "model.onnx").string(),
               options.exported.of_onnx.int8 ? ", and model_quantized.onnx in 8 bits" : "");

@@ -153,7 +153,9 @@ void add_fill_command(CLI::App& program) {
   CLI::App* command =
       program.add_subcommand("fill-mask", "Predict the most likely pieces for each [MASK] of a text");
   add_inference_options(*command, options->inference);
-  command->add_option("texts", options->texts, "Texts with one or more [MASK]; each stands for one token")
+  command
+      ->add_option("texts", options->texts,
+                   "Texts with one or more [MASK], or the tokenizer's own <mask>; each stands for one token")
       ->type_name("TEXT");
   CLI::Option* input = command
                            ->add_option("--input", options->input,

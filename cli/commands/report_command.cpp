@@ -287,10 +287,6 @@ void report(const ReportOptions& options) {
   if (!options.output.path.empty()) check_suffix(options.output.path);
   if (!options.texts.empty() && options.output.path.empty())
     throw UsageError("--fill is for the page; give --output report.html");
-  for (const std::string& text : options.texts)
-    if (text.find(data::MaskedText::mark) == std::string::npos)
-      throw UsageError(fmt::format("'{}' has no {}: put it where a piece is to be predicted", text,
-                                   data::MaskedText::mark));
   if (options.output.path.empty() && std::ranges::all_of(options.runs, is_glue))
     throw UsageError(fmt::format("{0}: has no curves for TensorBoard; give the folders in {0}/runs",
                                  options.runs.front().string()));

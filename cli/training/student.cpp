@@ -1,9 +1,8 @@
 #include "cli/training/student.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <fstream>
 
 #include "cli/options/number_checks.h"
 #include "cli/options/recipe_options.h"
@@ -12,7 +11,6 @@
 #include "reports/number_text.h"
 #include "storage/durable_file.h"
 #include "storage/folder.h"
-#include "storage/hash.h"
 #include "storage/new_folders.h"
 #include "training/inference/trained_model.h"
 #include "training/logging/progress.h"
@@ -54,14 +52,6 @@ std::filesystem::path folder_of(const std::filesystem::path& run) {
 
 std::string text_or_nothing(const CheckpointReader& reader, const char* group, const char* name) {
   return reader.attributes(group).contains(name) ? reader.text(group, name) : std::string();
-}
-
-// Tells apart what a file held.
-std::string content_of(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  const std::string bytes(std::istreambuf_iterator<char>(stream), {});
-  COMERA_CHECK(stream.good() || stream.eof(), "{}: cannot be read", file.string());
-  return storage::hash128(bytes).hex().substr(0, 12);
 }
 
 // Without the states of an optimizer, and without a generator.
@@ -116,25 +106,22 @@ std::filesystem::path teacher_checkpoint(const StudentOptions& options, const st
       });
 }
 
+std::filesystem::path student_file(const std::filesystem::path& run) { return folder_of(run) / "student.h5"; }
+
 std::filesystem::path student_like(const std::filesystem::path& teacher, const StudentOptions& options,
                                    const std::filesystem::path& run, const MeasureActivations& activations,
-                                   const StudentTexts& texts, Communicator& communicator) {
-  const std::filesystem::path file = folder_of(run) / "student.h5";
+                                   const std::function<std::string()>& texts, Communicator& communicator) {
+  const std::filesystem::path file = student_file(run);
   const CheckpointReader dense(teacher);
   if (checkpoint_recipe(dense).tensorized.enabled)
     throw UsageError(fmt::format(
         "{}: is a model of tensor trains, of which no smaller student is made; name the student's first "
         "weights with --from MODEL",
         teacher.string()));
-  const std::string shapes = options.shapes.empty() ? "two factors" : options.shapes;
-  const std::string texts_file = storage::from_root(texts.file).lexically_normal().string();
-  // Earlier versions did not tell what was in the file.
-  const std::string earlier =
-      fmt::format("shapes of {}, activations over {} {}", shapes, texts_file, fmt::join(texts.columns, ","));
-  const std::string request =
-      fmt::format("shapes of {}, activations over {}{} (content {})", shapes, texts_file,
-                  texts.columns.empty() ? "" : fmt::format(", columns {}", fmt::join(texts.columns, ", ")),
-                  content_of(texts_file));
+  const auto request_by = [&](const std::string& inputs) {
+    return fmt::format("shapes of {}, {}", options.shapes.empty() ? "two factors" : options.shapes,
+                       inputs.empty() ? "matrices" : "activations over " + inputs);
+  };
   const std::int64_t most = options.parameters > 0 ? options.parameters : parameters_of(dense) / usual_share;
   return made_once(
       file, communicator,
@@ -143,9 +130,11 @@ std::filesystem::path student_like(const std::filesystem::path& teacher, const S
             dense, options.shapes.empty() ? std::filesystem::path() : find_recipe(options.shapes), {});
         const std::optional<Activations> measured = activations();
         const Ticker ticker("TT-SVD of the teacher");
-        const DenseCompaction done = compact_dense_to_size(
-            dense, recipe,
-            {.parameters = most, .request = request, .activations = measured ? &*measured : nullptr}, file);
+        const DenseCompaction done = compact_dense_to_size(dense, recipe,
+                                                           {.parameters = most,
+                                                            .request = request_by(texts()),
+                                                            .activations = measured ? &*measured : nullptr},
+                                                           file);
         print_out(
             "student          {} parameters, {:.1f} times fewer than the teacher's {}, by TT-SVD with an "
             "error of {:.2f} in {}\n",
@@ -161,8 +150,10 @@ std::filesystem::path student_like(const std::filesystem::path& teacher, const S
         if (reader.integer("/compaction", "parameters") != most)
           refuse(file, fmt::format("was made for {} parameters, not for {}",
                                    grouped(reader.integer("/compaction", "parameters")), grouped(most)));
-        if (const std::string made = text_or_nothing(reader, "/compaction", "request");
-            made != request && made != earlier)
+        // Earlier versions wrote the path of the texts alone, which says nothing about what they were.
+        const std::string made = text_or_nothing(reader, "/compaction", "request"),
+                          request = request_by(texts());
+        if (made != request && !made.starts_with(request_by("/")))
           refuse(file, fmt::format("was made by {}, not by {}", made.empty() ? "an earlier version" : made,
                                    request));
       });

@@ -4,7 +4,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "distributed/communicator.h"
 #include "training/ranks/activations.h"
@@ -25,23 +24,19 @@ struct StudentOptions {
 // --shapes and --parameters.
 void add_student_options(CLI::App& command, StudentOptions& options);
 
-// What tells whether a student was begun by the same texts.
-struct StudentTexts {
-  std::filesystem::path file;
-  std::vector<std::string> columns;
-};
-
 // The teacher's checkpoint: a folder of transformers is first imported, to teacher.h5 in the run's folder.
 // UsageError if that file was imported from another folder.
 std::filesystem::path teacher_checkpoint(const StudentOptions& options, const std::filesystem::path& run,
                                          Communicator& communicator);
-// The student's first checkpoint, student.h5 in the run's folder, made by what the teacher's layers say about
+// Where student_like() makes the student. UsageError without a folder.
+std::filesystem::path student_file(const std::filesystem::path& run);
+// The student's first checkpoint, made by what the teacher's layers say about
 // the activations, if there are any. UsageError if that file is of another teacher, size, other shapes or
 // texts.
-//   texts: the file of the activations' texts, and its columns.
+//   texts: names what the activations are of and tells other contents apart; asked on one process.
 using MeasureActivations = std::function<std::optional<Activations>()>;
 std::filesystem::path student_like(const std::filesystem::path& teacher, const StudentOptions& options,
                                    const std::filesystem::path& run, const MeasureActivations& activations,
-                                   const StudentTexts& texts, Communicator& communicator);
+                                   const std::function<std::string()>& texts, Communicator& communicator);
 
 }  // namespace comera::cli

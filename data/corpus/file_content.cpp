@@ -12,6 +12,7 @@
 #include "data/tables/json_members.h"
 #include "data/tables/json_records.h"
 #include "data/tables/json_scanner.h"
+#include "data/tokenizers/text/utf8.h"
 
 namespace comera::data {
 
@@ -45,10 +46,18 @@ bool has_control_characters(std::string_view bytes) {
   return std::ranges::any_of(bytes, [](char c) { return static_cast<unsigned char>(c) < 9; });
 }
 
-// Compressed data have about 4 % of them, files of numbers more.
+// UTF-8 but for a last character that may be cut.
+bool begins_with_utf8(std::string_view bytes) {
+  for (int cut = 0; cut < 4 && !bytes.empty(); ++cut, bytes.remove_suffix(1))
+    if (is_utf8(bytes)) return true;
+  return bytes.empty();
+}
+
+// Compressed data have about 4 % of control characters, files of numbers more. Text that has some, such as
+// separators of fields, is UTF-8.
 bool is_binary(std::string_view bytes) {
   const auto control = std::ranges::count_if(bytes, [](char c) { return static_cast<unsigned char>(c) < 9; });
-  return control >= 32 && 50 * control > std::ssize(bytes);
+  return control >= 32 && 50 * control > std::ssize(bytes) && !begins_with_utf8(bytes);
 }
 
 // Line ends of old Macintosh systems, which would make the whole file one line.

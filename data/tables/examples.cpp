@@ -210,18 +210,19 @@ void Examples::read_file(const Task& task, const Task::Set& set, Encoder& encode
         kept_.push_back({row.fields[first_kept + i].value_or(""), row.kinds[first_kept + i]});
   }
   if (set.part != TaskPart::held_out)  // the rows to train on have counted them
-    for (const auto& [reason, rows] : reader.counts().skipped) {
-      TableCounts::Skipped& all = left_out.skipped[reason];
-      all.first_line = all.rows > 0 ? std::min(all.first_line, rows.first_line) : rows.first_line;
-      all.rows += rows.rows;
-      all.bytes += rows.bytes;
-    }
+    for (const auto& [reason, rows] : reader.counts().skipped) left_out.skipped[reason] = rows;
   if (auto rows = left_out.skipped.extract(refusals.unlisted)) {
     rows.key() += fmt::format(" ({})", fmt::join(refusals.unknown, ", "));
     left_out.skipped.insert(std::move(rows));
   }
   if (const std::string report = describe_skipped(set.file, left_out); !report.empty())
     reports_.push_back(report);
+  // Whoever matches rows of a text with its lines has to know.
+  if (const TableCounts& counts = reader.counts();
+      reader.format() == TableFormat::text && counts.blank > 0 && set.part != TaskPart::held_out)
+    reports_.push_back(fmt::format(
+        "{}: {} blank, and no text (the first is line {})", set.file.string(),
+        counts.blank == 1 ? "1 line is" : fmt::format("{} lines are", counts.blank), counts.first_blank));
   left_out_ += left_out.all_skipped();
 }
 

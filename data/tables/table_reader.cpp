@@ -246,8 +246,8 @@ LineReader::Result TableReader::read_raw() {
     found = lines_.next(record_);
     record_line_ = lines_.number();
     record_bytes_ = lines_.bytes();
-    // Rows of text are often matched with their lines by number.
-    if (format_ == TableFormat::text && found == LineReader::Result::line && record_.empty()) skip("no text");
+    if (found == LineReader::Result::line && record_.empty() && counts_.blank++ == 0)
+      counts_.first_blank = record_line_;
   } while (found == LineReader::Result::line && record_.empty());
   return found;
 }

@@ -60,6 +60,7 @@ struct TableCounts {
   };
   std::int64_t rows = 0;
   std::map<std::string, Skipped> skipped;
+  std::int64_t blank = 0, first_blank = 0;  // lines between rows, which are neither
 
   std::int64_t all_skipped() const;
   void skip(const std::string& reason, std::int64_t line, std::int64_t bytes = 0);
@@ -71,7 +72,7 @@ std::string describe_skipped(const std::filesystem::path& file, const TableCount
 
 // The rows of a TSV, CSV, JSONL, text, Parquet or Arrow (columnar_rows.h) file, the first four plain or
 // compressed (InputFile), read as a stream. Fields are well-formed UTF-8 without NUL. Blank lines are not
-// rows, except inside a quoted field; those of text are counted ("no text"). JSON numbers and truth values
+// rows, except inside a quoted field. JSON numbers and truth values
 // are given as written, lists of texts joined by spaces; null and NaN are absent fields (json_members.h).
 class TableReader {
  public:

@@ -41,10 +41,13 @@ bool faster_in_bfloat16(const Processor& processor) {
          std::string_view(instruction_set(DType::bfloat16)) != instruction_set(DType::float32);
 }
 
-bool would_be_faster_in_bfloat16(const std::string& name) {
+bool would_be_on_gpu(const std::string& name) {
   if (name.starts_with("cuda")) return true;
-  const bool on_gpu = name != "cpu" && cuda_device_count() > 0 && why_cuda_device_is_unfit(0).empty();
-  return on_gpu || faster_in_bfloat16(cpu_processor());
+  return name != "cpu" && cuda_device_count() > 0 && why_cuda_device_is_unfit(0).empty();
+}
+
+bool would_be_faster_in_bfloat16(const std::string& name) {
+  return would_be_on_gpu(name) || faster_in_bfloat16(cpu_processor());
 }
 
 Processor cpu_processor() { return {backend_of(DeviceKind::cpu), host_allocator()}; }

@@ -33,8 +33,9 @@ Processor cpu_processor();
 // instructions for them.
 bool faster_in_bfloat16(const Processor& processor);
 
-// The same of the processor that find_processor(name) would give, without making anything on a GPU. A GPU
-// that is named may be absent.
+// Of the processor that find_processor(name) would give, without making anything on a GPU: whether it is one,
+// and whether faster_in_bfloat16(). A GPU that is named may be absent.
+bool would_be_on_gpu(const std::string& name);
 bool would_be_faster_in_bfloat16(const std::string& name);
 
 // What determines the bits of a result with such activations: the instruction set of the CPU's kernels ("v3",

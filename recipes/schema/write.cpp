@@ -17,7 +17,8 @@ namespace {
 std::string model_name(const std::filesystem::path& path) {
   const std::filesystem::path folder = path.parent_path();
   if (path.filename() == "best.h5" && folder.has_filename()) return folder.filename().string();
-  if (folder.filename() == "checkpoints") return storage::last_part(folder.parent_path());
+  if (folder.filename() == "checkpoints" && path.filename().string().starts_with("step-"))
+    return storage::last_part(folder.parent_path());
   return storage::last_part(path);
 }
 

@@ -133,7 +133,13 @@ TEST_F(ExchangeCommands, PoolAsSentenceTransformersDoes) {
          {"makes its vectors by max", "--pooling mean or first"});
   expect(run_program({"eval", in("back.h5"), "--similarity", in("s.tsv")}), 2, {"makes its vectors by max"});
   expect(run_program({"export", in("back.h5"), "--to", in("w"), "--sentence-vectors"}), 2,
-         {"makes its vectors by max", "export a model that was trained from it"});
+         {"makes its vectors by max", "without --sentence-vectors"});
+  const ProgramResult alone = run_program({"export", in("back.h5"), "--to", in("w")});
+  EXPECT_EQ(alone.code, 0) << alone.output;
+  EXPECT_THAT(alone.output, HasSubstr("it is the encoder alone: its head is random"));
+  EXPECT_FALSE(fs::exists(in("w/modules.json")));
+  expect(run_program({"predict", in("back.h5"), "--input", in("t.txt"), "--output", in("p.tsv")}), 2, {});
+  EXPECT_THAT(run_program({"inspect", in("back.h5")}).output, HasSubstr("its head is random"));
 }
 
 // What was there before stays until the new export is whole, and files that are not an export's stay for

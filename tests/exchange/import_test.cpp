@@ -94,10 +94,25 @@ TEST_P(ImportedEncoder, WithoutAHeadGetsANewOne) {
               testing::ThrowsMessage<UsageError>(
                   testing::HasSubstr("its head is random, since the folder that it was imported from has no "
                                      "head.transform.weight; train it")));
-  // What is exported is the encoder.
+  // What is exported is the encoder, with its pooler. Nothing pools it that was not in its folder.
   const Exported exported = export_model(loaded, {}, folder / "again", {});
-  EXPECT_TRUE(exported.sentence_vectors);
+  EXPECT_TRUE(exported.without_head);
+  EXPECT_FALSE(exported.sentence_vectors);
   EXPECT_FALSE(exported.loses_pooler);
+  EXPECT_FALSE(std::filesystem::exists(folder / "again/modules.json"));
+  EXPECT_THAT(test::read_text(folder / "again/README.md"),
+              testing::AllOf(testing::HasSubstr("pipeline_tag: feature-extraction"),
+                             testing::HasSubstr("AutoModel.from_pretrained")));
+  const SafetensorsReader before(models / GetParam()), after(folder / "again");
+  for (const std::string& name : after.names()) {
+    EXPECT_THAT(name, testing::Not(testing::HasSubstr("predictions")));
+    if (name.find("pooler") == std::string::npos) continue;
+    const std::vector<std::string> names = before.names();
+    const auto same = std::ranges::find_if(
+        names, [&](const std::string& other) { return other.ends_with(name.substr(name.find("pooler"))); });
+    ASSERT_NE(same, names.end()) << name;
+    EXPECT_EQ(after.read(name), before.read(*same));
+  }
   const Imported again = import_model(folder / "again", {}, folder / "again.h5");
   EXPECT_EQ(again.fresh, imported.fresh);
   const Said said = said_of(models / GetParam());

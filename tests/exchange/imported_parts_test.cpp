@@ -57,6 +57,20 @@ TEST(Pooler, OfAnEncoderIsWhatAClassifierBeginsWith) {
   EXPECT_EQ(pooler_of(copy.path() / "trains.h5"), transposed(pooler));
 }
 
+// A classifier whose weights the folder lacks: nobody takes its random answers for trained ones.
+TEST(RandomHead, OfAClassifierIsNotExported) {
+  const Copy copy("bert_classes");
+  copy.change_weights([](Weights& weights) {
+    weights.erase("classifier.weight");
+    weights.erase("classifier.bias");
+  });
+  EXPECT_THAT(copy.import().fresh, Contains("head.classifier.weight"));
+  const LoadedModel loaded(copy.path() / "out.h5", {}, {}, "cpu");
+  EXPECT_TRUE(has_random_head(*loaded.trained.reader));
+  EXPECT_TRUE(export_model(loaded, {}, copy.path() / "again", {}).without_head);
+  EXPECT_THAT(SafetensorsReader(copy.path() / "again").names(), Not(Contains(HasSubstr("classifier"))));
+}
+
 TEST(Pooler, IsExportedAgain) {
   const Copy copy("bert_mlm");
   copy.change_weights([](Weights& weights) {

@@ -185,7 +185,7 @@ void require_teacher_fits(const Recipe& student) {
   static_cast<void>(pooling_of(*found.reader, recipe, own.distillation));
   const std::string tokenizer = found.reader->text("/data", "tokenizer_hash");
   require_fit(student, tokenizer, own, {*found.reader, recipe, encoder_config(recipe, vocabulary), tokenizer},
-              find_processor(student.run.device, DType::float32).allocator.device().kind == DeviceKind::cuda);
+              would_be_on_gpu(student.run.device));
 }
 
 Recipe resolve_distillation(const Recipe& recipe) {

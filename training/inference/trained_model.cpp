@@ -180,14 +180,19 @@ std::string import_text(const CheckpointReader& checkpoint, const char* name) {
 }  // namespace
 
 bool has_random_head(const CheckpointReader& checkpoint) {
-  return !import_text(checkpoint, "random").empty();
+  return !import_text(checkpoint, "random_parameters").empty();
 }
 
 void require_trained_head(const CheckpointReader& checkpoint, const std::string& advice) {
-  if (const std::string random = import_text(checkpoint, "random"); !random.empty())
+  if (const std::string random = import_text(checkpoint, "random_parameters"); !random.empty())
     throw UsageError(
         fmt::format("{}: its head is random, since the folder that it was imported from has no {}; {}",
                     checkpoint.path().string(), random.substr(0, random.find(',')), advice));
+}
+
+bool imports_vectors(const CheckpointReader& checkpoint) {
+  const std::string pooling = import_text(checkpoint, "pooling");
+  return pooling == "mean" || pooling == "first";
 }
 
 Pooling vector_pooling(const CheckpointReader& checkpoint, const ModelSection& model,

@@ -46,6 +46,10 @@ bool has_random_head(const CheckpointReader& checkpoint);
 // UsageError, with advice, if so.
 void require_trained_head(const CheckpointReader& checkpoint, const std::string& advice);
 
+// Whether sentence-transformers makes vectors with the model as it was imported, in a way that is available
+// here.
+bool imports_vectors(const CheckpointReader& checkpoint);
+
 // How the hidden states of a model become the vector of a text: as a contrastive model was trained, as
 // sentence-transformers pools an imported encoder, otherwise by their mean. UsageError, with advice, if
 // sentence-transformers makes the vectors in a way that is not available here.

@@ -132,7 +132,11 @@ class Compaction {
       matrix.resize(sizes[0] * sizes[1]);  // a table's last rows, which do not exist, are zero
       const bool tall = sizes[0] > sizes[1];
       if (tall) matrix = transposed(matrix, sizes[0], sizes[1]);
-      values = left_basis(matrix, sizes[tall ? 1 : 0], sizes[tall ? 0 : 1]).norms;
+      try {
+        values = left_basis(matrix, sizes[tall ? 1 : 0], sizes[tall ? 0 : 1]).norms;
+      } catch (const Error& failure) {
+        throw Error(fmt::format("{}: {}", name, failure.what()));
+      }
       if (const double norm = frobenius_norm(values); norm > 0)
         for (double& value : values) value /= norm;
     }
@@ -303,7 +307,7 @@ class Compaction {
       writer.attributes(group, dense.attributes(group));
     Attributes kept;  // what tells how its vectors are pooled, and whether its head is random
     for (const auto& [name, value] : dense.attributes("/import"))
-      if (name == "pooling" || name == "random") kept[name] = value;
+      if (name == "pooling" || name == "random_parameters") kept[name] = value;
     if (!kept.empty()) writer.attributes("/import", kept);
     copy_tokenizer(dense, writer);
     copy_carried(dense, writer);
@@ -426,7 +430,9 @@ DenseCompaction compact_dense_to_size(const CheckpointReader& dense, const Recip
     (next.size <= wanted ? fits : too_large) = next;
   }
   options.error = fits.error;
-  return compact_dense(dense, recipe, options, output);
+  DenseCompaction done = compact_dense(dense, recipe, options, output);
+  done.searched = static_cast<std::int64_t>(fits.size);
+  return done;
 }
 
 }  // namespace comera

@@ -46,6 +46,7 @@ struct DenseCompaction {
   std::vector<CompactedLayer> layers;
   std::int64_t before = 0, after = 0;  // parameters of the whole model
   double error = 0;                    // the error allowed
+  std::int64_t searched = 0;           // compact_dense_to_size: parameters by the ranks that its search found
 };
 
 // The recipe for compacting a dense checkpoint: the checkpoint's recipe, tensorized, with [tensorized] taken

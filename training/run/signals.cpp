@@ -53,8 +53,7 @@ void watch() {
     if (sigwait(&set, &number) != 0) continue;
     if (ending) return;
     if (!begun) {
-      if (!silent)
-        write_message(stderr, "\nstopped before training began; repeat the command to start again\n");
+      if (!silent) write_message(stderr, "\nstopped; repeat the command to start again\n");
       end_by(number);
     }
     // A closing terminal sends SIGHUP, and so does its shell: the second one adds nothing.

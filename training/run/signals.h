@@ -8,8 +8,8 @@ namespace comera {
 // Turns SIGINT, SIGTERM, SIGUSR1 (which mpirun forwards to its processes) and SIGHUP (the terminal was
 // closed) into requests to stop at the next suitable moment: the training run then saves and stops. A second
 // signal ends the process at once, except SIGHUP, which comes twice when a terminal is closed. Before
-// begin(), the first signal does so. A SIGHUP that is ignored at construction, as under nohup, stays ignored.
-// SIGQUIT keeps its meaning: the process ends at once, with a core dump, and nothing is saved.
+// begin(), the first signal does so, and says it. A SIGHUP that is ignored at construction, as under nohup,
+// stays ignored. SIGQUIT keeps its meaning: the process ends at once, with a core dump, and nothing is saved.
 //
 // Signal handlers must not run on compute threads: oneDNN's generated kernels use a workspace on the heap as
 // their stack, and the kernel would write the signal's frame into the heap below it. Therefore these signals

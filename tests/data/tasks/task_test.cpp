@@ -68,6 +68,17 @@ TEST(Examples, NothingLeftIsAnError) {
                              HasSubstr("the labels are no, yes")));
 }
 
+TEST(Examples, BlankLinesOfATextAreSaid) {
+  const test::TemporaryFolder folder;
+  const auto file = folder.write("t.txt", "one\n\ntwo\n\nthree\n");
+  const Task task{.name = "t", .text = {"text"}};
+  const Examples examples = Examples::read(task, {{"t", file}}, tokenizer(), false, 50);
+  EXPECT_EQ(examples.count(), 3);
+  EXPECT_EQ(examples.line(2), 5);
+  EXPECT_THAT(examples.reports(),
+              ElementsAre(HasSubstr("2 lines are blank, and no text (the first is line 2)")));
+}
+
 TEST(Examples, UnknownLabelsAreOneReason) {
   const test::TemporaryFolder folder;
   std::string text = "a\tb\ty\nx\ty\tno\n";

@@ -178,6 +178,7 @@ TEST_F(DenseCompactionTest, ASizeIsKept) {
     EXPECT_GE(done.after, 0.9 * static_cast<double>(most));
     EXPECT_LT(done.error, last);
     last = done.error;
+    EXPECT_EQ(done.searched, done.after);
     const DenseCompaction same = compact_dense(dense, shapes, {.error = done.error}, folder() / "same.h5");
     EXPECT_EQ(same.after, done.after);
     EXPECT_TRUE(fs::exists(path));

@@ -1,4 +1,5 @@
 // Students beside their teachers as whole runs: what they learn, keep, resume and refuse.
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 
 #include "tests/training/finetune_fixture.h"
@@ -121,6 +122,24 @@ TEST_F(DistillationRun, ClassesAreLearnedFromATunedTeacher) {
                       (folder() / "new/student").string(), "--set", "phase.0.length=16"}),
          2, {"was trained with the labels"});
   EXPECT_FALSE(std::filesystem::exists(folder() / "new"));
+  // A run that has begun is continued as it began, whatever the table alone would say.
+  std::vector<std::string> begun = {"distill",      (folder() / "teacher").string(),
+                                    "--input",      (folder() / "train.tsv").string(),
+                                    "--parameters", "9000",
+                                    "--text",       "first,second",
+                                    "--label",      "label",
+                                    "--output",     (folder() / "begun").string(),
+                                    "--set",        "phase.0.length=16",
+                                    "--set",        "phase.0.epochs=1",
+                                    "--resume",     "auto"};
+  std::vector<std::string> first = begun;
+  const std::vector<std::string> labels = load_recipe(folder() / "teacher/recipe.toml").task.labels;
+  first.insert(first.end(), {"--set", fmt::format("task.labels=[\"{}\"]", fmt::join(labels, "\",\"")),
+                             "--stop-after", "1"});
+  const ProgramResult stopped = run_program(first);
+  ASSERT_EQ(stopped.code, 0) << stopped.output;
+  const ProgramResult continued = run_program(begun);
+  EXPECT_EQ(continued.code, 0) << continued.output;
 }
 
 // Answers from a file teach the same as the teacher itself.
@@ -351,6 +370,8 @@ TEST_F(DistillationRun, TheProgramMakesAStudent) {
   // A model like others, of vectors.
   EXPECT_EQ(run_program({"export", at("student"), "--to", at("exported")}).code, 0);
   EXPECT_TRUE(std::filesystem::exists(folder() / "exported/modules.json"));
+  EXPECT_THAT(read_text(folder() / "exported/README.md"),
+              AllOf(HasSubstr("by the answers of `teacher`"), HasSubstr("teacher = \"teacher\"")));
   EXPECT_EQ(run_program(
                 {"embed", at("student"), "--input", at("dev.tsv"), "--text", "first", "--output", at("v.h5")})
                 .code,
@@ -368,7 +389,10 @@ TEST_F(DistillationRun, TheProgramMakesAStudent) {
   expect(run_program({"distill", at("teacher"), "--input", at("train.tsv"), "--text", "first", "--shapes",
                       shapes, "--set", "phase.0.lenth=16", "--output", at("x")}),
          2, {"phase.0.lenth", "did you mean 'length'"});
-  EXPECT_FALSE(std::filesystem::exists(folder() / "x/student.h5"));
+  EXPECT_FALSE(std::filesystem::exists(folder() / "x"));
+  std::filesystem::create_directory(folder() / "only");
+  std::filesystem::copy_file(folder() / "student/student.h5", folder() / "only/student.h5");
+  expect(run_program({"resume", at("only")}), 2, {"no checkpoints yet: repeat the distill command"});
   expect(run_program({"distill", at("nowhere"), "--input", at("train.tsv"), "--output", at("x")}), 2,
          {"there is no such teacher"});
   expect(run_program({"distill", at("teacher"), "--input", at("gone.tsv"), "--output", at("x")}), 2,
@@ -386,7 +410,7 @@ TEST_F(DistillationRun, TheProgramMakesAStudent) {
   expect(run_program(factors), 2, {"student.h5", "was made by shapes of", "not by shapes of two factors"});
   const auto size = std::filesystem::file_size(folder() / "train.tsv");
   std::ofstream(folder() / "train.tsv", std::ios::app) << "one\tmore\tx\n";
-  expect(run_program(own), 2, {"student.h5", "content", "choose another --output"});
+  expect(run_program(own), 2, {"student.h5", "was made by", "choose another --output"});
   std::filesystem::resize_file(folder() / "train.tsv", size);
   pretrain(recipe("second", {"tensorized.enabled=false", "run.seed=6"}));
   other = own;

@@ -144,7 +144,7 @@ TEST(StopSignalsDeathTest, EndTheProcessUntilTheyAreAskedFor) {
         send(SIGTERM);
         pause();
       },
-      testing::KilledBySignal(SIGTERM), "stopped before training began; repeat the command");
+      testing::KilledBySignal(SIGTERM), "stopped; repeat the command");
 }
 
 TEST(StopSignalsDeathTest, TheOldWaysComeBack) {
