@@ -63,7 +63,7 @@ std::optional<double> print_training_plan(const Recipe& recipe, const PlannedDat
                          : fmt::format(";\n                 {} than its dense baseline's {}",
                                        times_text(dense, own), grouped(dense)));
   flush_output();  // the rest takes a while
-  PhaseCosts costs = measure_phases(recipe, data.vocabulary, processes);
+  PhaseCosts costs = measure_phases(recipe, data.vocabulary, processes, data.tokenizer);
   double seconds = 0, checkpoint = 0;
   bool known = true;
   for (std::size_t i = 0; i < costs.phases.size(); ++i) {
@@ -72,8 +72,9 @@ std::optional<double> print_training_plan(const Recipe& recipe, const PlannedDat
       phase.steps = std::ceil(*phase.epochs * micro_batches[i] /
                               static_cast<double>(recipe.phases[i].micro_batches_per_step));
     known = known && phase.steps;
+    const auto parameters = static_cast<int>(MemoryKind::parameters);
     checkpoint =
-        std::max(checkpoint, static_cast<double>(phase.bytes[static_cast<int>(MemoryKind::parameters)] +
+        std::max(checkpoint, static_cast<double>(phase.bytes[parameters] - costs.teacher[parameters] +
                                                  phase.bytes[static_cast<int>(MemoryKind::optimizer)]));
   }
   divide_hours(costs);
@@ -82,7 +83,8 @@ std::optional<double> print_training_plan(const Recipe& recipe, const PlannedDat
   if (const std::string passes = passes_text(costs, recipe, micro_batches); !passes.empty())
     print_out("passes           {} over the training data{}\n", passes,
               data.tokenizer == nullptr ? ", about" : "");
-  if (recipe.distillation) print_out("not counted      the memory and the time of the teacher\n");
+  if (recipe.distillation && !recipe.distillation->cache.empty())
+    print_out("not counted      the teacher's answers, which are made and kept before the first step\n");
   const std::int64_t kept = recipe.run.keep_checkpoints;
   print_out("checkpoints      about {:.1f} MB each; the newest {} kept in {}\n", checkpoint * 1e-6,
             kept == 1 ? "is" : fmt::format("{} are", kept), recipe.run.output);

@@ -16,6 +16,7 @@
 #include "recipes/phase_recipe.h"
 #include "reports/number_text.h"
 #include "reports/text/text_table.h"
+#include "training/distillation/trained_teacher.h"
 #include "training/logging/progress.h"
 
 namespace comera {
@@ -90,7 +91,8 @@ void divide_hours(PhaseCosts& costs) {
   costs.hours_divided = true;
 }
 
-PhaseCosts measure_phases(const Recipe& recipe, std::int64_t vocabulary, int processes) {
+PhaseCosts measure_phases(const Recipe& recipe, std::int64_t vocabulary, int processes,
+                          const data::Tokenizer* tokenizer) {
   if (recipe.phases.empty()) throw UsageError("the recipe has no phases to plan; add a [[phase]]");
   const EncoderConfig config = encoder_config(recipe, vocabulary);
   prepare_threads(static_cast<int>(recipe.run.threads));
@@ -105,6 +107,17 @@ PhaseCosts measure_phases(const Recipe& recipe, std::int64_t vocabulary, int pro
       .phases = {}};
   if (getloadavg(&costs.load, 1) != 1) costs.load = 0;
   const Ticker ticker("measuring training steps");
+  const MemoryByKind before = memory_in_use(processor.allocator);
+  std::unique_ptr<TrainedTeacher> teacher;
+  if (tokenizer != nullptr && recipe.distillation && recipe.distillation->cache.empty())
+    teacher = find_teacher(recipe, *tokenizer, config, processor);
+  costs.teacher = memory_in_use(processor.allocator);
+  for (int kind = 0; kind < memory_kinds; ++kind) costs.teacher[kind] -= before[kind];
+  const auto options_of = [&](const Recipe& own, const PhaseSection& phase) {
+    StepBenchmarkOptions options = step_options(own, phase, vocabulary);
+    if (teacher) options.teacher = &teacher->teacher();
+    return options;
+  };
   std::optional<Stepper> stepper;
   for (std::size_t i = 0; i < recipe.phases.size(); ++i) {
     const PhaseSection& phase = recipe.phases[i];
@@ -112,14 +125,15 @@ PhaseCosts measure_phases(const Recipe& recipe, std::int64_t vocabulary, int pro
     if (!stepper || becomes_dense(recipe, static_cast<std::int64_t>(i))) {
       stepper.reset();  // its memory first
       processor.allocator.reset_peaks();
-      stepper.emplace(step_options(own, phase, vocabulary), processor);
+      stepper.emplace(options_of(own, phase), processor);
     }
     if (phase.objective == PhaseObjective::fixed || !recipe.tensorized.enabled)
       stepper->keep_ranks();
     else
       stepper->adapt_ranks(stage_of(phase));
-    stepper->set_batch(step_options(own, phase, vocabulary));
+    stepper->set_batch(options_of(own, phase));
     costs.phases.push_back(measure(*stepper, own, phase, processes));
+    for (int kind = 0; kind < memory_kinds; ++kind) costs.phases.back().bytes[kind] += costs.teacher[kind];
   }
   stepper.reset();
   processor.allocator.reset_peaks();  // a following run has its own

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "data/tokenizers/tokenizer.h"
 #include "measurements/step_benchmark.h"
 #include "recipes/recipe.h"
 
@@ -33,12 +34,16 @@ struct PhaseCosts {
   std::optional<double> max_hours;
   bool hours_divided = false;
   std::vector<PhaseCost> phases;
+  MemoryByKind teacher{};  // of it in the bytes of each phase
 };
 
 // Trains a model of random weights on random tokens, a few steps of each phase, on the recipe's device and
 // threads. In a job of several processes, these share the micro-batches of a step; their communication is not
-// included. UsageError for a recipe without phases, and for what the device does not support.
-PhaseCosts measure_phases(const Recipe& recipe, std::int64_t vocabulary, int processes = 1);
+// included. tokenizer: if not null, a student is answered by its teacher; from kept answers it is measured
+// without. UsageError for a recipe without phases, for what the device does not support, and for a teacher
+// that does not fit.
+PhaseCosts measure_phases(const Recipe& recipe, std::int64_t vocabulary, int processes = 1,
+                          const data::Tokenizer* tokenizer = nullptr);
 
 // Divides max_hours among the phases by their tokens, as a run does, if all have steps; does nothing without
 // max_hours, or when called again.

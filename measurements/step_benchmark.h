@@ -10,6 +10,8 @@
 
 namespace comera {
 
+class Teacher;
+
 struct StepBenchmarkOptions {
   EncoderConfig config;        // with its tensor trains; the dense baseline is made from it
   OptimizerOptions optimizer;  // for both
@@ -21,8 +23,9 @@ struct StepBenchmarkOptions {
   bool only_tensorized = false;  // without the dense baseline, which takes most of the time
   std::string device = "auto";   // as in find_processor()
   OperandKind operands = OperandKind::as_they_are;
-  bool initialize = true;  // parameters; otherwise steps can only be counted
-  bool graphs = true;      // on a GPU: replays recorded steps
+  bool initialize = true;      // parameters; otherwise steps can only be counted
+  bool graphs = true;          // on a GPU: replays recorded steps
+  Teacher* teacher = nullptr;  // of a student; null: it learns from no answers
 };
 
 using MemoryByKind = std::array<std::size_t, memory_kinds>;  // bytes

@@ -11,16 +11,12 @@
 
 namespace comera {
 
-namespace {
-
 MemoryByKind memory_in_use(const Allocator& allocator) {
   MemoryByKind bytes{};
   for (int kind = 0; kind < memory_kinds; ++kind)
     bytes[kind] = allocator.use(static_cast<MemoryKind>(kind)).current;
   return bytes;
 }
-
-}  // namespace
 
 double median(std::vector<double> values) {
   std::ranges::sort(values);
@@ -98,7 +94,7 @@ Stepper::Stepper(const EncoderConfig& config, const StepBenchmarkOptions& option
 
 void Stepper::set_batch(const StepBenchmarkOptions& options) {
   const MicroBatchCapacity capacity = capacity_of(options);
-  engine_.set_micro_batches(EncoderMicroBatches(model_, capacity));
+  engine_.set_micro_batches(EncoderMicroBatches(model_, capacity, options.teacher));
   engine_.load(random_batch(options, capacity, model_.token_embedding().right_rows()).block());
   targets_ = static_cast<double>(options.tokens) * options.mask_probability;
 }

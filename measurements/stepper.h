@@ -32,6 +32,8 @@ MicroBatchCapacity capacity_of(const StepBenchmarkOptions& options);
 data::Batch random_batch(const StepBenchmarkOptions& options, const MicroBatchCapacity& capacity,
                          std::int64_t right_rows);
 
+MemoryByKind memory_in_use(const Allocator& allocator);
+
 // A model of random weights that takes steps, all on the same batch.
 class Stepper {
  public:

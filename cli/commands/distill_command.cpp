@@ -1,11 +1,16 @@
 #include <fmt/ranges.h>
 
+#include <stdlib.h>
+
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstring>
 #include <memory>
 
 #include "cli/commands/commands.h"
 #include "cli/run_training.h"
 #include "cli/training/calibration.h"
+#include "cli/training/finetune_plan.h"
 #include "cli/training/finetune_seeds.h"
 #include "cli/training/finetune_task.h"
 #include "cli/training/student.h"
@@ -23,7 +28,7 @@ namespace {
 
 struct DistillOptions : FinetuneOptions {
   StudentOptions student;
-  bool cache = false;
+  bool cache = false, dry_run = false;
   std::vector<std::int64_t> seeds;
 };
 
@@ -139,7 +144,41 @@ void note_evaluation(const Recipe& recipe) {
         "task.similarity=FILE, or texts with --validation FILE\n");
 }
 
+// A folder for what a dry run makes; it goes with it.
+class PassingFolder {
+ public:
+  PassingFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "comera-dry-run-XXXXXX").string();
+    COMERA_CHECK(mkdtemp(name.data()) != nullptr, "{}: cannot be made: {}", name, std::strerror(errno));
+    path_ = name;
+  }
+  ~PassingFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  PassingFolder(const PassingFolder&) = delete;
+  PassingFolder& operator=(const PassingFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// The student is made, since its size is part of the answer.
+void dry_run(DistillOptions options, Communicator& communicator) {
+  if (!communicator.alone()) throw UsageError("--dry-run runs in one process; start it without mpirun");
+  const PassingFolder folder;
+  const std::string output = options.training.output;
+  options.training.output = folder.path().string();
+  options.training.resume = "never";
+  FinetuneOptions own = with_student(options, communicator);
+  own.training.output = output;
+  own.writes = false;
+  plan_finetuning(own, communicator);
+}
+
 void distill(const DistillOptions& options, Communicator& communicator, StopSignals& signals) {
+  if (options.dry_run) return dry_run(options, communicator);
   const FinetuneOptions own = with_student(options, communicator);
   if (!options.seeds.empty()) return finetune_seeds(own, seeds_of(options.seeds), communicator, signals);
   const FinetuneTask task = finetune_task(own);
@@ -177,12 +216,16 @@ void add_distill_command(CLI::App& program) {
       "Keep the teacher's answers to all texts in OUTPUT/answers.h5, and learn from these instead of "
       "asking it in every pass");
   add_table_options(*command, options->table);
+  CLI::Option* dry = command->add_flag(
+      "--dry-run", options->dry_run,
+      "Only make the student, for a while, and show what would be learned, memory and time, measured here");
   command
       ->add_option(
           "--seeds", options->seeds,
           "Train with this many seeds, or with these, in OUTPUT/seed-N; repeat the command to continue")
       ->delimiter(',')
       ->allow_extra_args(false)
+      ->excludes(dry)
       ->type_name("N or N,...");
   command->footer(
       "Examples:\n"

@@ -6,16 +6,12 @@
 
 #include "cli/commands/commands.h"
 #include "cli/run_training.h"
+#include "cli/training/finetune_plan.h"
 #include "cli/training/finetune_seeds.h"
 #include "cli/training/finetune_task.h"
 #include "cli/training/rate_finding.h"
-#include "cli/training_plan.h"
 #include "kernels/core/console.h"
 #include "storage/folder.h"
-#include "training/inference/trained_model.h"
-#include "training/resume/checkpoint_recipe.h"
-#include "training/resume/checkpoint_tokenizer.h"
-#include "training/tasks/sequence_task.h"
 
 namespace comera::cli {
 
@@ -26,22 +22,6 @@ struct FinetuneCommandOptions : FinetuneOptions {
   bool dry_run = false;
   RateFinding rates;
 };
-
-void dry_run(const FinetuneOptions& options, const Communicator& communicator) {
-  if (!communicator.alone()) throw UsageError("--dry-run runs in one process; start it without mpirun");
-  const FinetuneTask task = finetune_task(options);
-  if (!task.description.empty()) print_out("{}\n", task.description);
-  flush_output();
-  Recipe recipe = resolve_task(task.recipe);
-  if (!recipe.run.initial_checkpoint.empty())
-    take_ranks(recipe, *find_trained_model(recipe.run.initial_checkpoint).reader);
-  if (recipe.run.output.empty()) recipe.run.output = "RUN";  // nothing is written there
-  require_training_keys(recipe);
-  const data::Tokenizer tokenizer = load_tokenizer(recipe.data.tokenizer);
-  print_training_plan(recipe,
-                      {.vocabulary = tokenizer.vocabulary(), .tokenizer = &tokenizer, .finetune = true}, 1);
-  print_out("nothing was written\n");
-}
 
 // A folder of several runs, of --seeds or of `comera glue`.
 void refuse_folder_of_runs(const std::filesystem::path& output) {
@@ -111,7 +91,7 @@ void add_finetune_command(CLI::App& program) {
             options->rates, options->training, true, [&] { return finetune_task(*options).recipe; },
             communicator, signals);
       else if (options->dry_run)
-        dry_run(*options, communicator);
+        plan_finetuning(*options, communicator);
       else if (!options->seeds.empty())
         finetune_seeds(*options, seeds_of(options->seeds), communicator, signals);
       else

@@ -2,8 +2,10 @@
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
 
+#include "measurements/phase_costs.h"
 #include "tests/training/finetune_fixture.h"
 #include "training/distillation/trained_teacher.h"
+#include "training/resume/checkpoint_tokenizer.h"
 #include "training/tasks/sequence_task.h"
 
 namespace comera::test {
@@ -59,6 +61,25 @@ TEST_F(DistillationRun, MaskedLanguageStudentsResumeToTheBit) {
   // Evaluated by the masked pieces alone.
   ASSERT_TRUE(parts.evaluation);
   EXPECT_LT(parts.evaluation->loss, 10);
+}
+
+TEST_F(DistillationRun, APlanCountsTheTeacher) {
+  make_teacher();
+  const Recipe student = recipe("student", {from("teacher"), "distillation.logits=1", "distillation.hidden=1",
+                                            "distillation.targets=true", "run.device='cpu'"});
+  TrainingRun run(student, {.output = silent()});
+  run.run();
+  const data::Tokenizer tokenizer = load_tokenizer(student.data.tokenizer);
+  const auto bytes = [&](const PhaseCosts& costs, MemoryKind kind) {
+    return costs.phases.back().bytes[static_cast<int>(kind)];
+  };
+  const PhaseCosts with_teacher = measure_phases(run.recipe(), tokenizer.vocabulary(), 1, &tokenizer),
+                   alone = measure_phases(run.recipe(), tokenizer.vocabulary());
+  EXPECT_EQ(bytes(with_teacher, MemoryKind::parameters),
+            run.engine().allocator().use(MemoryKind::parameters).current);
+  EXPECT_EQ(bytes(with_teacher, MemoryKind::parameters) - bytes(alone, MemoryKind::parameters),
+            with_teacher.teacher[static_cast<int>(MemoryKind::parameters)]);
+  EXPECT_GT(with_teacher.teacher[static_cast<int>(MemoryKind::parameters)], 0u);
 }
 
 TEST_F(DistillationRun, VectorsBecomeThoseOfTheTeacher) {
@@ -350,6 +371,17 @@ TEST_F(DistillationRun, TheProgramMakesAStudent) {
          }()),
          1, {"no two new texts to compare", "set it to 0"});
   own.insert(own.end(), {"--set", "task.held_out=0"});
+  const ProgramResult dry = run_program([&] {
+    std::vector<std::string> only = own;
+    *(std::ranges::find(only, "--output") + 1) = at("dry");
+    std::erase(only, "--cache");
+    only.emplace_back("--dry-run");
+    return only;
+  }());
+  EXPECT_EQ(dry.code, 0) << dry.output;
+  EXPECT_THAT(dry.output, AllOf(HasSubstr("by TT-SVD with an error"), HasSubstr("ms a step"),
+                                HasSubstr("nothing was written")));
+  EXPECT_FALSE(std::filesystem::exists(folder() / "dry"));
   const ProgramResult made = run_program([&] {
     std::vector<std::string> first = own;
     first.insert(first.end(), {"--resume", "auto", "--stop-after", "1"});
