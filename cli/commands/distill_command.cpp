@@ -1,10 +1,11 @@
 #include <fmt/ranges.h>
 
-#include <stdlib.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
-#include <cstring>
+#include <cstdlib>
 #include <memory>
 
 #include "cli/commands/commands.h"
@@ -15,7 +16,9 @@
 #include "cli/training/finetune_task.h"
 #include "cli/training/student.h"
 #include "data/annotations/annotated_examples.h"
+#include "data/tables/examples.h"
 #include "kernels/core/console.h"
+#include "storage/durable_file.h"
 #include "storage/folder.h"
 #include "training/distillation/trained_teacher.h"
 #include "training/inference/trained_model.h"
@@ -41,9 +44,15 @@ bool learns_vectors(const Recipe& teacher) {
 // alone a student that has lost most of its layers' weights learns little; one with the teacher's shapes
 // learns from its tokens too, or, where answers are kept, from its vectors.
 std::vector<std::string> usual_settings(const Recipe& teacher, const DistillOptions& options) {
-  if (learns_vectors(teacher)) return {};
+  std::vector<std::string> length;
+  const ModelSection& model = teacher.model;
+  if (constexpr std::int64_t usual_length = 128;
+      model.positions == Positions::learned && model.max_positions < usual_length)
+    length = {fmt::format("phase.0.length={}", model.max_positions)};
+  if (learns_vectors(teacher)) return length;
   std::vector<std::string> settings = {"distillation.logits=1", "model.dropout=0",
                                        "model.attention_dropout=0"};
+  settings.insert(settings.end(), length.begin(), length.end());
   if (!options.training.from.empty()) return settings;
   if (!options.cache)
     settings.insert(settings.end(), {"distillation.hidden=1", "distillation.relations=1"});
@@ -93,9 +102,37 @@ std::string texts_of(const TaskSection& task) {
                      fingerprint_of_files({task.train.begin(), task.train.end()}));
 }
 
+// The classes of a teacher, in its order, where --set names none: a table has them in the order of the
+// alphabet. UsageError if the table has another one.
+std::vector<std::string> classes_of(const Recipe& teacher, FinetuneOptions own,
+                                    const std::filesystem::path& checkpoint) {
+  const std::vector<std::string>& classes = teacher.task.labels;
+  if (teacher.model.head != HeadKind::classification || classes.empty() ||
+      sets_key(own.training.recipe.overrides, "task.labels"))
+    return {};
+  own.training.from = checkpoint.string();
+  own.training.resume = "never";
+  const data::Task task = task_of(finetune_task(own).recipe.task);
+  if (task.kind != data::TaskKind::classification || !task.labels.empty()) return {};
+  std::vector<std::string> others;
+  for (const std::string& label : data::find_labels(task, task.train))
+    if (std::ranges::find(classes, label) == classes.end()) others.push_back(label);
+  if (!others.empty())
+    throw UsageError(
+        fmt::format("{} was trained with the labels {}, and {} also has {}; give a table with the "
+                    "teacher's labels",
+                    checkpoint.string(), fmt::join(classes, ", "), own.table.input, fmt::join(others, ", ")));
+  return {fmt::format("task.labels=[\"{}\"]", fmt::join(classes, "\",\""))};
+}
+
 // The options of the fine-tuning that this is: the student's weights, the recipe, and the teacher.
 FinetuneOptions with_student(const DistillOptions& options, Communicator& communicator) {
   check_options(options);
+  if (options.training.resume == "never" && options.seeds.empty() &&
+      storage::exists(std::filesystem::path(options.training.output) / "checkpoints"))
+    throw UsageError(fmt::format(
+        "{}: already holds a run; choose another --output, or continue the run with --resume auto",
+        options.training.output));
   FinetuneOptions own = options;
   TrainingCommandOptions& training = own.training;
   const std::filesystem::path checkpoint = teacher_checkpoint(options.student, training.output, communicator);
@@ -112,6 +149,8 @@ FinetuneOptions with_student(const DistillOptions& options, Communicator& commun
   if (learns_vectors(teacher) && (training.resume != "never" || !options.seeds.empty()))
     for (const std::string& setting : begun_evaluation(options)) settings.push_back(setting);
   training.recipe.overrides.insert(training.recipe.overrides.begin(), settings.begin(), settings.end());
+  for (const std::string& setting : classes_of(teacher, own, checkpoint))
+    training.recipe.overrides.insert(training.recipe.overrides.begin(), setting);
   if (training.from.empty()) {
     // The decomposition takes a while: what does not fit the teacher is refused before, by a student that is
     // the teacher itself.
@@ -148,9 +187,10 @@ void note_evaluation(const Recipe& recipe) {
 class PassingFolder {
  public:
   PassingFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "comera-dry-run-XXXXXX").string();
-    COMERA_CHECK(mkdtemp(name.data()) != nullptr, "{}: cannot be made: {}", name, std::strerror(errno));
-    path_ = name;
+    const std::filesystem::path all = std::filesystem::temp_directory_path();
+    remove_abandoned(all);
+    path_ = all / fmt::format("{}{}", prefix, getpid());
+    storage::create_directories_durably(path_);
   }
   ~PassingFolder() {
     std::error_code ignored;
@@ -161,6 +201,19 @@ class PassingFolder {
   const std::filesystem::path& path() const { return path_; }
 
  private:
+  static constexpr std::string_view prefix = "comera-dry-run-";
+
+  // Those of processes that a signal has ended.
+  static void remove_abandoned(const std::filesystem::path& all) {
+    std::error_code ignored;
+    for (const std::filesystem::path& entry : storage::entries_of(all, ignored)) {
+      const std::string name = entry.filename().string();
+      if (!name.starts_with(prefix)) continue;
+      const int process = std::atoi(name.c_str() + prefix.size());
+      if (process > 0 && kill(process, 0) != 0 && errno == ESRCH) std::filesystem::remove_all(entry, ignored);
+    }
+  }
+
   std::filesystem::path path_;
 };
 

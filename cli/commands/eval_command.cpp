@@ -85,6 +85,15 @@ void evaluate_task(const EvalOptions& options, LoadedModel& loaded) {
   if (options.json) print_out("{}\n", json_text(sets));
 }
 
+// Those that have more tokens than a sequence, [CLS] and [SEP] included.
+std::int64_t texts_cut(const VectorSet& set, std::int64_t length) {
+  std::int64_t count = 0;
+  for (std::int64_t i = 0; i < set.examples.count(); ++i)
+    for (std::int64_t text = 0; text < set.texts; ++text)
+      count += std::ssize(set.examples.text(i, text)) > length - 2 ? 1 : 0;
+  return count;
+}
+
 // Of the encoder's vectors, whatever its head is.
 void evaluate_vectors(const EvalOptions& options, LoadedModel& loaded) {
   const EncoderConfig& config = loaded.model.config();
@@ -149,6 +158,9 @@ void evaluate_vectors(const EvalOptions& options, LoadedModel& loaded) {
   Json results = Json::object();
   for (const VectorSet& set : sets) {
     for (const std::string& report : set.examples.reports()) log_info("{}\n", report);
+    if (const std::int64_t cut = texts_cut(set, capacity.longest); cut > 0)
+      log_info("{}: {} of {} texts cut to {} tokens\n", set.name, grouped(cut),
+               grouped(set.examples.count() * set.texts), capacity.longest);
     const data::TaskScores scores = *score_vectors(engine, set, capacity, config.contrastive.temperature);
     require_finite(scores.loss, options.inference, set.file);
     if (options.json)

@@ -26,6 +26,11 @@ void import_model(const ImportCommandOptions& options) {
     throw UsageError(
         fmt::format("--output {}: a checkpoint's name ends with .h5", options.output.path.string()));
   std::error_code code;
+  if (std::filesystem::exists(options.folder, code) && !std::filesystem::is_directory(options.folder, code))
+    throw UsageError(
+        fmt::format("{}: is a file; give the folder with config.json, model.safetensors and the "
+                    "tokenizer's files",
+                    options.folder.string()));
   if (!std::filesystem::is_directory(options.folder, code))
     throw UsageError(fmt::format(
         "{}: no such folder; give one with config.json, model.safetensors and the tokenizer's files",

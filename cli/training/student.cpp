@@ -122,6 +122,10 @@ std::filesystem::path student_like(const std::filesystem::path& teacher, const S
     return fmt::format("shapes of {}, {}", options.shapes.empty() ? "two factors" : options.shapes,
                        inputs.empty() ? "matrices" : "activations over " + inputs);
   };
+  if (const std::int64_t all = parameters_of(dense); options.parameters >= all)
+    throw UsageError(
+        fmt::format("--parameters {}: the teacher has {}; give a smaller number, or --from MODEL",
+                    options.parameters, grouped(all)));
   const std::int64_t most = options.parameters > 0 ? options.parameters : parameters_of(dense) / usual_share;
   return made_once(
       file, communicator,
@@ -154,8 +158,10 @@ std::filesystem::path student_like(const std::filesystem::path& teacher, const S
         const std::string made = text_or_nothing(reader, "/compaction", "request"),
                           request = request_by(texts());
         if (made != request && !made.starts_with(request_by("/")))
-          refuse(file, fmt::format("was made by {}, not by {}", made.empty() ? "an earlier version" : made,
-                                   request));
+          refuse(file, made.substr(0, made.rfind('(')) == request.substr(0, request.rfind('('))
+                           ? std::string("was begun by other texts than --input holds now")
+                           : fmt::format("was made by {}, not by {}",
+                                         made.empty() ? "an earlier version" : made, request));
       });
 }
 

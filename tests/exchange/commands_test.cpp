@@ -118,6 +118,10 @@ TEST_F(ExchangeCommands, PoolAsSentenceTransformersDoes) {
         std::string(mode) == "cls");
   }
   EXPECT_NE(embed({"--pooling", "first"}), embed({"--pooling", "mean"}));
+  EXPECT_THAT(run_program({"eval", in("back.h5"), "--similarity", in("s.tsv"), "--length", "4"}).output,
+              HasSubstr("of 4 texts cut to 4 tokens"));
+  EXPECT_THAT(run_program({"eval", in("back.h5"), "--similarity", in("s.tsv")}).output,
+              testing::Not(HasSubstr("texts cut")));
   pool_by("cls");
   expect(run_program({"fill-mask", in("back.h5"), "def [MASK]"}), 2, {"its head is random", "pretrain"});
   expect(run_program({"eval", in("back.h5"), "--data", in("none")}), 2, {"its head is random"});

@@ -141,10 +141,12 @@ TEST_F(DistillationRun, ClassesAreLearnedFromATunedTeacher) {
   expect(run_program({"distill", (folder() / "teacher").string(), "--input",
                       (folder() / "other.tsv").string(), "--text", "first,second", "--output",
                       (folder() / "new/student").string(), "--set", "phase.0.length=16"}),
-         2, {"was trained with the labels"});
+         2, {"was trained with the labels", "also has left, right"});
   EXPECT_FALSE(std::filesystem::exists(folder() / "new"));
-  // A run that has begun is continued as it began, whatever the table alone would say.
-  std::vector<std::string> begun = {"distill",      (folder() / "teacher").string(),
+  // The teacher's classes keep its order, which is not that of the alphabet.
+  finetune(recipe("backwards", task({"tensorized.enabled=false", "phase.0.steps=4", "phase.1.steps=2",
+                                     "task.labels=[\"same\", \"other\"]"})));
+  std::vector<std::string> begun = {"distill",      (folder() / "backwards").string(),
                                     "--input",      (folder() / "train.tsv").string(),
                                     "--parameters", "9000",
                                     "--text",       "first,second",
@@ -154,13 +156,15 @@ TEST_F(DistillationRun, ClassesAreLearnedFromATunedTeacher) {
                                     "--set",        "phase.0.epochs=1",
                                     "--resume",     "auto"};
   std::vector<std::string> first = begun;
-  const std::vector<std::string> labels = load_recipe(folder() / "teacher/recipe.toml").task.labels;
-  first.insert(first.end(), {"--set", fmt::format("task.labels=[\"{}\"]", fmt::join(labels, "\",\"")),
-                             "--stop-after", "1"});
+  first.insert(first.end(), {"--stop-after", "1"});
   const ProgramResult stopped = run_program(first);
   ASSERT_EQ(stopped.code, 0) << stopped.output;
+  EXPECT_EQ(load_recipe(folder() / "begun/recipe.toml").task.labels,
+            (std::vector<std::string>{"same", "other"}));
   const ProgramResult continued = run_program(begun);
   EXPECT_EQ(continued.code, 0) << continued.output;
+  std::erase(begun, "--resume"), std::erase(begun, "auto");
+  expect(run_program(begun), 2, {"already holds a run"});
 }
 
 // Answers from a file teach the same as the teacher itself.
@@ -418,6 +422,9 @@ TEST_F(DistillationRun, TheProgramMakesAStudent) {
   expect(run_program({"distill", at("teacher"), "--input", at("train.tsv"), "--text", "first", "--shapes",
                       shapes, "--set", "phase.0.length=16", "--parameters", "100", "--output", at("x")}),
          2, {"with the smallest ranks", "raise --parameters"});
+  expect(run_program({"distill", at("teacher"), "--input", at("train.tsv"), "--text", "first", "--set",
+                      "phase.0.length=16", "--parameters", "100000000", "--output", at("x")}),
+         2, {"--parameters 100000000: the teacher has", "give a smaller number"});
   expect(run_program({"distill", at("teacher"), "--input", at("train.tsv"), "--text", "first", "--shapes",
                       shapes, "--set", "phase.0.lenth=16", "--output", at("x")}),
          2, {"phase.0.lenth", "did you mean 'length'"});
@@ -442,7 +449,8 @@ TEST_F(DistillationRun, TheProgramMakesAStudent) {
   expect(run_program(factors), 2, {"student.h5", "was made by shapes of", "not by shapes of two factors"});
   const auto size = std::filesystem::file_size(folder() / "train.tsv");
   std::ofstream(folder() / "train.tsv", std::ios::app) << "one\tmore\tx\n";
-  expect(run_program(own), 2, {"student.h5", "was made by", "choose another --output"});
+  expect(run_program(own), 2,
+         {"student.h5", "begun by other texts than --input holds now", "choose another --output"});
   std::filesystem::resize_file(folder() / "train.tsv", size);
   pretrain(recipe("second", {"tensorized.enabled=false", "run.seed=6"}));
   other = own;
