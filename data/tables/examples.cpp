@@ -220,9 +220,10 @@ void Examples::read_file(const Task& task, const Task::Set& set, Encoder& encode
   // Whoever matches rows of a text with its lines has to know.
   if (const TableCounts& counts = reader.counts();
       reader.format() == TableFormat::text && counts.blank > 0 && set.part != TaskPart::held_out)
-    reports_.push_back(fmt::format(
-        "{}: {} blank, and no text (the first is line {})", set.file.string(),
-        counts.blank == 1 ? "1 line is" : fmt::format("{} lines are", counts.blank), counts.first_blank));
+    reports_.push_back(
+        fmt::format("{}: {} left out (the first is line {})", set.file.string(),
+                    counts.blank == 1 ? "1 blank line was" : fmt::format("{} blank lines were", counts.blank),
+                    counts.first_blank));
   left_out_ += left_out.all_skipped();
 }
 

@@ -76,7 +76,7 @@ TEST(Examples, BlankLinesOfATextAreSaid) {
   EXPECT_EQ(examples.count(), 3);
   EXPECT_EQ(examples.line(2), 5);
   EXPECT_THAT(examples.reports(),
-              ElementsAre(HasSubstr("2 lines are blank, and no text (the first is line 2)")));
+              ElementsAre(HasSubstr("2 blank lines were left out (the first is line 2)")));
 }
 
 TEST(Examples, UnknownLabelsAreOneReason) {
