@@ -1,12 +1,11 @@
 #include <fmt/ranges.h>
 
-#include <signal.h>
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdlib>
 #include <memory>
+#include <optional>
+#include <system_error>
 
 #include "cli/commands/commands.h"
 #include "cli/run_training.h"
@@ -18,8 +17,8 @@
 #include "data/annotations/annotated_examples.h"
 #include "data/tables/examples.h"
 #include "kernels/core/console.h"
-#include "storage/durable_file.h"
 #include "storage/folder.h"
+#include "storage/folder_lock.h"
 #include "training/distillation/trained_teacher.h"
 #include "training/inference/trained_model.h"
 #include "training/tasks/seed_results.h"
@@ -183,44 +182,52 @@ void note_evaluation(const Recipe& recipe) {
         "task.similarity=FILE, or texts with --validation FILE\n");
 }
 
-// A folder for what a dry run makes; it goes with it.
-class PassingFolder {
+// A folder for what a dry run makes, removed at its end. One that a signal has ended leaves its folder, but
+// no lock on it: the next dry run removes that.
+class TemporaryFolder {
  public:
-  PassingFolder() {
+  TemporaryFolder() {
     const std::filesystem::path all = std::filesystem::temp_directory_path();
     remove_abandoned(all);
-    path_ = all / fmt::format("{}{}", prefix, getpid());
-    storage::create_directories_durably(path_);
+    std::string name = (all / (std::string(prefix) + "XXXXXX")).string();
+    COMERA_CHECK(mkdtemp(name.data()) != nullptr, "{}: cannot be made: {}", name,
+                 std::generic_category().message(errno));
+    path_ = name;
+    lock_.emplace(path_, "planning");
   }
-  ~PassingFolder() {
+  ~TemporaryFolder() {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
   }
-  PassingFolder(const PassingFolder&) = delete;
-  PassingFolder& operator=(const PassingFolder&) = delete;
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
   const std::filesystem::path& path() const { return path_; }
 
  private:
   static constexpr std::string_view prefix = "comera-dry-run-";
 
-  // Those of processes that a signal has ended.
   static void remove_abandoned(const std::filesystem::path& all) {
     std::error_code ignored;
     for (const std::filesystem::path& entry : storage::entries_of(all, ignored)) {
-      const std::string name = entry.filename().string();
-      if (!name.starts_with(prefix)) continue;
-      const int process = std::atoi(name.c_str() + prefix.size());
-      if (process > 0 && kill(process, 0) != 0 && errno == ESRCH) std::filesystem::remove_all(entry, ignored);
+      if (!entry.filename().string().starts_with(prefix) || std::filesystem::is_symlink(entry, ignored))
+        continue;
+      try {
+        const storage::FolderLock lock(entry, "planning");
+        std::filesystem::remove_all(entry, ignored);
+      } catch (const Error&) {
+        // In use, or another user's.
+      }
     }
   }
 
   std::filesystem::path path_;
+  std::optional<storage::FolderLock> lock_;
 };
 
 // The student is made, since its size is part of the answer.
 void dry_run(DistillOptions options, Communicator& communicator) {
   if (!communicator.alone()) throw UsageError("--dry-run runs in one process; start it without mpirun");
-  const PassingFolder folder;
+  const TemporaryFolder folder;
   const std::string output = options.training.output;
   options.training.output = folder.path().string();
   options.training.resume = "never";

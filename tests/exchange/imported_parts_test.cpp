@@ -57,7 +57,7 @@ TEST(Pooler, OfAnEncoderIsWhatAClassifierBeginsWith) {
   EXPECT_EQ(pooler_of(copy.path() / "trains.h5"), transposed(pooler));
 }
 
-// A classifier whose weights the folder lacks: nobody takes its random answers for trained ones.
+// Otherwise the next import would read the random weights of a missing classifier as trained ones.
 TEST(RandomHead, OfAClassifierIsNotExported) {
   const Copy copy("bert_classes");
   copy.change_weights([](Weights& weights) {

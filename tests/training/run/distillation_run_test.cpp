@@ -375,6 +375,9 @@ TEST_F(DistillationRun, TheProgramMakesAStudent) {
          }()),
          1, {"no two new texts to compare", "set it to 0"});
   own.insert(own.end(), {"--set", "task.held_out=0"});
+  // The folder of a dry run that was interrupted goes with the next one.
+  std::filesystem::create_directories(folder() / "tmp/comera-dry-run-left/in it");
+  setenv("TMPDIR", at("tmp").c_str(), 1);
   const ProgramResult dry = run_program([&] {
     std::vector<std::string> only = own;
     *(std::ranges::find(only, "--output") + 1) = at("dry");
@@ -382,7 +385,9 @@ TEST_F(DistillationRun, TheProgramMakesAStudent) {
     only.emplace_back("--dry-run");
     return only;
   }());
+  unsetenv("TMPDIR");
   EXPECT_EQ(dry.code, 0) << dry.output;
+  EXPECT_TRUE(std::filesystem::is_empty(folder() / "tmp"));
   EXPECT_THAT(dry.output, AllOf(HasSubstr("by TT-SVD with an error"), HasSubstr("ms a step"),
                                 HasSubstr("nothing was written")));
   EXPECT_FALSE(std::filesystem::exists(folder() / "dry"));
