@@ -14,10 +14,12 @@ namespace comera::cli {
 
 namespace {
 
+constexpr const char* text_column = "text";  // as a table reader calls the lines of a text
+
 std::vector<std::string> columns_of(const data::Task& task, const std::filesystem::path& file) {
   const data::TableFormat format =
       task.format == data::TableFormat::automatic ? data::format_of(file) : task.format;
-  if (format == data::TableFormat::text) return {"text"};
+  if (format == data::TableFormat::text) return {text_column};
   data::TableReader reader(file, {.format = format, .header = task.header});
   data::TableRow row;
   reader.next(row);  // JSON members are known from the first object
@@ -89,6 +91,17 @@ void find_text(data::Task& task, const std::filesystem::path& file, const std::v
   say(file, task.text, "text");
 }
 
+// Lines of a plain text have no column of their own.
+void read_lines_as_text(data::Task& task, const InferenceOptions& options,
+                        const std::filesystem::path& file) {
+  if (task.text.size() != 1 || task.text[0] == text_column || is_set(options, "task.text")) return;
+  if ((task.format == data::TableFormat::automatic ? data::found_format_of(file) : task.format) !=
+      data::TableFormat::text)
+    return;
+  task.text = {text_column};
+  log_info("{}: each line is a text\n", file.string());
+}
+
 // By its name, or as in a table to learn from.
 std::string find_label(const data::Task& task, const std::filesystem::path& file,
                        const std::vector<std::string>& columns) {
@@ -145,6 +158,7 @@ data::Task task_for(const InferenceOptions& options, const LoadedModel& loaded,
   std::error_code code;
   const bool is_regular = std::filesystem::is_regular_file(file, code);
   if (!task.text.empty() && !label_is_set && !needs_label) {
+    if (is_regular && !labels) read_lines_as_text(task, options, file);
     if (is_regular) require_columns(task, file, labels);
     return task;
   }

@@ -160,7 +160,11 @@ void print_next_of_task(const Recipe& recipe) {
   const std::filesystem::path output = recipe.run.output;
   print_out("\n{}\n", styled(stdout, Style::heading, "What to try next:"));
   if (recipe.task.kind == data::TaskKind::contrastive)
-    print_out("  comera embed {} --normalize --input FILE --output vectors.h5\n", for_shell(output.string()));
+    print_out(
+        "  comera embed {0} --normalize --input FILE --output vectors.h5\n"
+        "  comera eval {0} --similarity {1}\n",
+        for_shell(output.string()),
+        recipe.task.similarity.empty() ? "FILE" : for_shell(recipe.task.similarity[0]));
   else
     print_out("  comera predict {} --input FILE --output {}\n", for_shell(output.string()),
               recipe.task.kind == data::TaskKind::token_classification ? "labelled.conll"
@@ -168,9 +172,10 @@ void print_next_of_task(const Recipe& recipe) {
                                                                        : "predictions.tsv");
   print_out(
       "  comera report {0} --output {1}\n"
-      "  comera export {0} --to {2}\n",
+      "  comera export {0} --to {2}{3}\n",
       for_shell(output.string()), for_shell((output / "report.html").string()),
-      for_shell((output / "exported").string()));
+      for_shell((output / "exported").string()),
+      recipe.tensorized.enabled ? "  # dense; --tensor-trains writes the cores" : "");
 }
 
 void print_stopped(const TrainingRun& run, const TrainingOutcome& outcome) {
@@ -188,15 +193,18 @@ std::string how_to_go_on(const TrainingRun& run) {
   if (run.out_of_patience())
     return fmt::format("this run ended by run.patience = {}; raise it with --set to continue",
                        recipe.run.patience);
-  return recipe.run.max_hours
-             ? fmt::format(
-                   "this run is already finished; give it more time with --set run.max_hours=... (now "
-                   "{:g}) to continue",
-                   *recipe.run.max_hours)
-             : fmt::format(
-                   "this run is already finished; give it more steps with --set phase.{}.steps=... to "
-                   "continue",
-                   recipe.phases.size() - 1);
+  if (recipe.run.max_hours)
+    return fmt::format(
+        "this run is already finished; give it more time with --set run.max_hours=... (now {:g}) to continue",
+        *recipe.run.max_hours);
+  const std::size_t last = recipe.phases.size() - 1;
+  if (const auto epochs = recipe.phases[last].epochs)
+    return fmt::format(
+        "this run is already finished; give it more with --set phase.{}.epochs=... (now {:g}) to continue",
+        last, *epochs);
+  return fmt::format(
+      "this run is already finished; give it more steps with --set phase.{}.steps=... (now {}) to continue",
+      last, recipe.phases[last].steps.value_or(0));
 }
 
 // A resumed run keeps its type.

@@ -102,25 +102,27 @@ std::string texts_of(const TaskSection& task) {
 }
 
 // The classes of a teacher, in its order, where --set names none: a table has them in the order of the
-// alphabet. UsageError if the table has another one.
+// alphabet. UsageError if the table has another one, or, where --set names them, none of them.
 std::vector<std::string> classes_of(const Recipe& teacher, FinetuneOptions own,
                                     const std::filesystem::path& checkpoint) {
   const std::vector<std::string>& classes = teacher.task.labels;
-  if (teacher.model.head != HeadKind::classification || classes.empty() ||
-      sets_key(own.training.recipe.overrides, "task.labels"))
-    return {};
+  if (teacher.model.head != HeadKind::classification || classes.empty()) return {};
+  const bool are_set = sets_key(own.training.recipe.overrides, "task.labels");
   own.training.from = checkpoint.string();
   own.training.resume = "never";
   const data::Task task = task_of(finetune_task(own).recipe.task);
-  if (task.kind != data::TaskKind::classification || !task.labels.empty()) return {};
+  if (task.kind != data::TaskKind::classification || task.labels.empty() == are_set) return {};
+  const std::vector<std::string> found = data::find_labels(task, task.train);
   std::vector<std::string> others;
-  for (const std::string& label : data::find_labels(task, task.train))
+  for (const std::string& label : found)
     if (std::ranges::find(classes, label) == classes.end()) others.push_back(label);
-  if (!others.empty())
+  if (are_set ? others.size() == found.size() : !others.empty())
     throw UsageError(
-        fmt::format("{} was trained with the labels {}, and {} also has {}; give a table with the "
+        fmt::format("{} was trained with the labels {}, and {} {} {}; give a table with the "
                     "teacher's labels",
-                    checkpoint.string(), fmt::join(classes, ", "), own.table.input, fmt::join(others, ", ")));
+                    checkpoint.string(), fmt::join(classes, ", "), own.table.input,
+                    are_set ? "has" : "also has", fmt::join(others, ", ")));
+  if (are_set) return {};
   return {fmt::format("task.labels=[\"{}\"]", fmt::join(classes, "\",\""))};
 }
 

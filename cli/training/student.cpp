@@ -103,6 +103,8 @@ std::filesystem::path teacher_checkpoint(const StudentOptions& options, const st
       [&](const CheckpointReader& reader) {
         if (const std::string from = text_or_nothing(reader, "/import", "folder"); from != given.string())
           refuse(file, fmt::format("was imported from {}, not from {}", from, given.string()));
+        print_out("teacher          {}, which was imported before\n", file.string());
+        flush_output();
       });
 }
 

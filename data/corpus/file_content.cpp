@@ -60,6 +60,12 @@ bool is_binary(std::string_view bytes) {
   return control >= 32 && 50 * control > std::ssize(bytes) && !begins_with_utf8(bytes);
 }
 
+// Also the first kilobyte of one: its first header names the format.
+bool is_tar(std::string_view bytes) {
+  constexpr std::size_t place = 257;  // of the name, in a header of POSIX 1003.1
+  return bytes.size() > place && bytes.substr(place).starts_with("ustar");
+}
+
 // Line ends of old Macintosh systems, which would make the whole file one line.
 bool has_carriage_returns_only(std::string_view text) {
   // A single one may be a mistake within a long line.
@@ -101,6 +107,8 @@ std::string what_is_wrong_with(std::string_view beginning) {
   for (const Format& format : compressions)
     if (beginning.starts_with(format.beginning))
       return std::string("is compressed with ") + format.what + ", which is not read; " + unpack;
+  if (is_tar(beginning))
+    return "is a tar archive, which is not read; unpack it, and give its folder or files";
   return is_binary(beginning) ? "is not text, but binary data; give a text file or a table" : "";
 }
 

@@ -250,7 +250,7 @@ Examples Examples::read(const Task& task, const std::vector<Task::Set>& sets, co
                             labels && task.kind != TaskKind::regression
                                 ? fmt::format("; the labels are {}", fmt::join(task.labels, ", "))
                                 : "",
-                            std::ranges::any_of(sets, is_a_part)
+                            std::ranges::any_of(sets, is_a_part) && examples.left_out_ == 0
                                 ? fmt::format("; task.held_out is {}, change it, or give "
                                               "task.validation",
                                               task.held_out)

@@ -48,15 +48,24 @@ class AnsweredSamples final : public data::SampleSource {
   const KeptAnswers& answers_;
 };
 
-std::string made_for(const StudentOf& student) {
+std::string made_for(const StudentOf& student, const std::string& texts) {
   const EncoderConfig& own = student.config;
   const DistillationConfig& learned = own.distillation;
   const bool joint = reads_sequences(own.head) && own.pairs == PairEncoding::joint;
   return fmt::format("{}{}of {}texts of up to {} tokens and {} types, in {}, {}, labels {}, tokenizer {}",
                      learned.of_vectors() ? "vectors " : "", learned.logits > 0 ? "logits " : "",
                      joint ? "joint " : "", student.recipe.phases[0].length, own.types, name_of(own.compute),
-                     student.task.fingerprint(), fmt::join(student.recipe.task.labels, ","),
-                     student.tokenizer.hash());
+                     texts, fmt::join(student.recipe.task.labels, ","), student.tokenizer.hash());
+}
+
+std::string made_for(const StudentOf& student) { return made_for(student, student.task.fingerprint()); }
+
+// Whether answers were made for what differs from this student in its texts alone.
+bool differ_in_texts(const std::string& made, const StudentOf& student) {
+  const std::string mark = "\n", own = made_for(student, mark);
+  const std::size_t place = own.find(mark);
+  return made.size() + mark.size() >= own.size() && made.starts_with(own.substr(0, place)) &&
+         made.ends_with(own.substr(place + mark.size()));
 }
 
 // Asks the teacher for the answers of a file, in all processes together.
@@ -185,8 +194,14 @@ std::unique_ptr<const KeptAnswers> find_answers(const StudentOf& student,
   const auto teacher = find_trained_model(section.teacher).reader;
   if (answers->teacher().content != teacher->fingerprint())
     refuse(path, "has the answers of another teacher");
-  if (answers->made_for() != made_for(student))
-    refuse(path, "has answers to other texts, or of another kind");
+  if (const std::string& made = answers->made_for(); made != made_for(student)) {
+    if (differ_in_texts(made, student))
+      throw UsageError(
+          fmt::format("{}: has answers to other texts than the training files hold now; give the files that "
+                      "it was made of, or remove it, and the teacher is asked again",
+                      path.string()));
+    refuse(path, "has answers of another kind or length");
+  }
   return answers;
 }
 

@@ -126,6 +126,12 @@ TEST(TableReader, BinaryDataAreRefused) {
   const auto file = folder.write("a.bin", bytes);
   EXPECT_THAT(test::error_of([&] { read_all(file, {.columns = {"text"}}); }),
               HasSubstr("a.bin: is not text, but binary data"));
+  // A header of a tar archive, whose zeros are few: name, sizes, "ustar".
+  std::string archive = "notes.txt" + std::string(91, '\0') + "0000644" + std::string(150, '\0');
+  archive += "ustar  " + std::string(248, '\0') + "good film\nbad film\n" + std::string(20000, 'x');
+  const auto tar = folder.write("a.tar", archive);
+  EXPECT_THAT(test::error_of([&] { read_all(tar, {.columns = {"text"}}); }),
+              HasSubstr("a.tar: is a tar archive, which is not read; unpack it"));
   // Separators of lists within a field are text, and so is a character that the beginning cuts.
   std::string separated;
   while (separated.size() < (1 << 14) + 40)

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "measurements/phase_costs.h"
-#include "tests/training/finetune_fixture.h"
+#include "tests/training/distillation_fixture.h"
 #include "training/distillation/trained_teacher.h"
 #include "training/resume/checkpoint_tokenizer.h"
 #include "training/tasks/sequence_task.h"
@@ -14,33 +14,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
-
-class DistillationRun : public Finetune {
- protected:
-  std::string from(const std::string& run) const {
-    return fmt::format("distillation.teacher=\"{}\"", (folder() / run).string());
-  }
-  TrainingOutcome pretrain(const Recipe& recipe, std::int64_t stop_after = 0) const {
-    TrainingRun run(recipe, {.mode = RunMode::automatic, .stop_after = stop_after, .output = silent()});
-    return run.run();
-  }
-  std::vector<std::string> with(std::vector<std::string> settings,
-                                const std::vector<std::string>& more) const {
-    settings.insert(settings.end(), more.begin(), more.end());
-    return settings;
-  }
-  // Vectors of both columns, each by itself.
-  std::vector<std::string> vectors(const std::vector<std::string>& more = {}) const {
-    return with(
-        task({"task.kind=contrastive", "task.label=''", "task.validation=[]", "model.pooling=mean",
-              "phase.0.steps=6", "phase.1.steps=4", "distillation.vectors=1", "distillation.similarities=1",
-              "model.dropout=0", "model.attention_dropout=0", from("teacher")}),
-        more);
-  }
-  void make_teacher(const std::vector<std::string>& more = {}) const {
-    pretrain(recipe("teacher", with({"tensorized.enabled=false", "run.seed=5"}, more)));
-  }
-};
 
 TEST_F(DistillationRun, MaskedLanguageStudentsResumeToTheBit) {
   make_teacher();
@@ -196,7 +169,7 @@ TEST_F(DistillationRun, KeptVectorsTeachTheSame) {
   const auto refused = [&](const std::vector<std::string>& settings, const std::string& part) {
     EXPECT_THAT([&] { finetune(recipe("refused", settings)); }, ThrowsMessage<UsageError>(HasSubstr(part)));
   };
-  refused(cached({"phase.0.length=12", "phase.1.length=12"}), "has answers to other texts");
+  refused(cached({"phase.0.length=12", "phase.1.length=12"}), "of another kind or length");
   refused(cached({"phase.1.length=32"}), "phases have 16 and 32");
   refused(cached({"distillation.hidden=1"}), "not for its tokens");
   refused(cached({"distillation.targets=true", "model.dropout=0.1"}), "pairs of texts that are compared");
@@ -317,192 +290,6 @@ TEST_F(DistillationRun, WhatCannotBeLearnedIsRefused) {
   refused(vectors({"distillation.relations=1",
                    "distillation.teacher=\"" + (folder() / "trains").string() + "\""}),
           "has attention of tensor trains");
-}
-
-// Of a tuned teacher logits, and what its student of the same shapes can compare besides.
-TEST_F(DistillationRun, TheProgramTeachesATask) {
-  finetune(recipe("teacher",
-                  task({"tensorized.enabled=false", "phase.0.steps=20", "phase.0.learning_rate=3e-3"})));
-  const auto at = [&](const char* name) { return (folder() / name).string(); };
-  const auto taught = [&](const char* name, const std::vector<std::string>& more) {
-    std::vector<std::string> arguments = {
-        "distill",           at("teacher"), "--input", at("train.tsv"),     "--text",
-        "first,second",      "--label",     "label",   "--parameters",      "14000",
-        "--output",          at(name),      "--set",   "phase.0.length=16", "--set",
-        "phase.0.epochs=0.2"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    const ProgramResult made = run_program(arguments);
-    EXPECT_EQ(made.code, 0) << made.output;
-    return *load_recipe(folder() / name / "recipe.toml").distillation;
-  };
-  const DistillationSection all = taught("all", {}), cached = taught("cached", {"--cache"});
-  EXPECT_EQ(all.logits, 1);
-  EXPECT_EQ(all.hidden, 1);
-  EXPECT_EQ(all.relations, 1);
-  EXPECT_EQ(cached.logits, 1);
-  EXPECT_EQ(cached.vectors, 1);
-  EXPECT_EQ(cached.hidden + cached.relations, 0);
-}
-
-TEST_F(DistillationRun, TheProgramMakesAStudent) {
-  make_teacher();
-  const auto at = [&](const char* name) { return (folder() / name).string(); };
-  const std::string shapes = write_recipe().string();
-  std::vector<std::string> own = {"distill",
-                                  at("teacher"),
-                                  "--input",
-                                  at("train.tsv"),
-                                  "--text",
-                                  "first,second",
-                                  "--shapes",
-                                  shapes,
-                                  "--cache",
-                                  "--parameters",
-                                  "14000",
-                                  "--output",
-                                  at("student"),
-                                  "--set",
-                                  "phase.0.length=16",
-                                  "--set",
-                                  "phase.0.epochs=0.2",
-                                  "--set",
-                                  "phase.0.tokens_per_micro_batch=256"};
-  // A tenth of the table's rows, held out by their texts, has one text alone.
-  expect(run_program([&] {
-           std::vector<std::string> first = own;
-           *(std::ranges::find(first, "--output") + 1) = at("same");
-           return first;
-         }()),
-         1, {"no two new texts to compare", "set it to 0"});
-  own.insert(own.end(), {"--set", "task.held_out=0"});
-  // The folder of a dry run that was interrupted goes with the next one.
-  std::filesystem::create_directories(folder() / "tmp/comera-dry-run-left/in it");
-  setenv("TMPDIR", at("tmp").c_str(), 1);
-  const ProgramResult dry = run_program([&] {
-    std::vector<std::string> only = own;
-    *(std::ranges::find(only, "--output") + 1) = at("dry");
-    std::erase(only, "--cache");
-    only.emplace_back("--dry-run");
-    return only;
-  }());
-  unsetenv("TMPDIR");
-  EXPECT_EQ(dry.code, 0) << dry.output;
-  EXPECT_TRUE(std::filesystem::is_empty(folder() / "tmp"));
-  EXPECT_THAT(dry.output, AllOf(HasSubstr("by TT-SVD with an error"), HasSubstr("ms a step"),
-                                HasSubstr("nothing was written")));
-  EXPECT_FALSE(std::filesystem::exists(folder() / "dry"));
-  const ProgramResult made = run_program([&] {
-    std::vector<std::string> first = own;
-    first.insert(first.end(), {"--resume", "auto", "--stop-after", "1"});
-    return first;
-  }());
-  ASSERT_EQ(made.code, 0) << made.output;
-  EXPECT_THAT(made.output,
-              AllOf(HasSubstr("student"), HasSubstr("by TT-SVD with an error"),
-                    HasSubstr("as the teacher reads it"), HasSubstr("continue with: comera resume")));
-  const std::filesystem::file_time_type time =
-      std::filesystem::last_write_time(folder() / "student/student.h5");
-  own.insert(own.end(), {"--resume", "auto"});
-  const ProgramResult whole = run_program(own);
-  ASSERT_EQ(whole.code, 0) << whole.output;
-  EXPECT_EQ(std::filesystem::last_write_time(folder() / "student/student.h5"), time);
-  EXPECT_THAT(made.output, HasSubstr("answers          of the teacher: "));
-  EXPECT_TRUE(std::filesystem::exists(folder() / "student/answers.h5"));
-  // A model like others, of vectors.
-  EXPECT_EQ(run_program({"export", at("student"), "--to", at("exported")}).code, 0);
-  EXPECT_TRUE(std::filesystem::exists(folder() / "exported/modules.json"));
-  EXPECT_THAT(read_text(folder() / "exported/README.md"),
-              AllOf(HasSubstr("by the answers of `teacher`"), HasSubstr("teacher = \"teacher\"")));
-  EXPECT_EQ(run_program(
-                {"embed", at("student"), "--input", at("dev.tsv"), "--text", "first", "--output", at("v.h5")})
-                .code,
-            0);
-  EXPECT_EQ(run_program({"finetune", "--from", at("student"), "--input", at("train.tsv"), "--text",
-                         "first,second", "--label", "label", "--output", at("tuned"), "--set",
-                         "phase.0.epochs=0.2", "--set", "phase.0.length=16"})
-                .code,
-            0);
-  expect(run_program({"distill", at("teacher"), "--output", at("x")}), 2,
-         {"nothing to learn from", "--input"});
-  expect(run_program({"distill", at("teacher"), "--input", at("train.tsv"), "--text", "first", "--shapes",
-                      shapes, "--set", "phase.0.length=16", "--parameters", "100", "--output", at("x")}),
-         2, {"with the smallest ranks", "raise --parameters"});
-  expect(run_program({"distill", at("teacher"), "--input", at("train.tsv"), "--text", "first", "--set",
-                      "phase.0.length=16", "--parameters", "100000000", "--output", at("x")}),
-         2, {"--parameters 100000000: the teacher has", "give a smaller number"});
-  expect(run_program({"distill", at("teacher"), "--input", at("train.tsv"), "--text", "first", "--shapes",
-                      shapes, "--set", "phase.0.lenth=16", "--output", at("x")}),
-         2, {"phase.0.lenth", "did you mean 'length'"});
-  EXPECT_FALSE(std::filesystem::exists(folder() / "x"));
-  std::filesystem::create_directory(folder() / "only");
-  std::filesystem::copy_file(folder() / "student/student.h5", folder() / "only/student.h5");
-  expect(run_program({"resume", at("only")}), 2, {"no checkpoints yet: repeat the distill command"});
-  expect(run_program({"distill", at("nowhere"), "--input", at("train.tsv"), "--output", at("x")}), 2,
-         {"there is no such teacher"});
-  expect(run_program({"distill", at("teacher"), "--input", at("gone.tsv"), "--output", at("x")}), 2,
-         {"gone.tsv"});
-  expect(run_program({"distill", at("teacher"), "--input", at("train.tsv"), "--from", at("student"),
-                      "--parameters", "9000", "--output", at("x")}),
-         2, {"omit them, or --from"});
-  // What was made in a folder is of one teacher and one size.
-  std::vector<std::string> other = own;
-  *(std::ranges::find(other, "--parameters") + 1) = "13000";
-  expect(run_program(other), 2, {"student.h5", "was made for 14,000 parameters, not for 13,000"});
-  std::vector<std::string> factors = own;
-  const auto at_shapes = std::ranges::find(factors, "--shapes");
-  factors.erase(at_shapes, at_shapes + 2);
-  expect(run_program(factors), 2, {"student.h5", "was made by shapes of", "not by shapes of two factors"});
-  const auto size = std::filesystem::file_size(folder() / "train.tsv");
-  std::ofstream(folder() / "train.tsv", std::ios::app) << "one\tmore\tx\n";
-  expect(run_program(own), 2,
-         {"student.h5", "begun by other texts than --input holds now", "choose another --output"});
-  std::filesystem::resize_file(folder() / "train.tsv", size);
-  pretrain(recipe("second", {"tensorized.enabled=false", "run.seed=6"}));
-  other = own;
-  other[1] = at("second");
-  expect(run_program(other), 2, {"student.h5", "is a student of another teacher"});
-  // A size that cannot be had leaves the file that is there.
-  const auto bytes = std::filesystem::file_size(folder() / "student/student.h5");
-  EXPECT_EQ(run_program({"compact", "--from-dense", at("teacher"), "--recipe", shapes, "--parameters", "10",
-                         "--overwrite", "--output", at("student/student.h5")})
-                .code,
-            2);
-  EXPECT_EQ(std::filesystem::file_size(folder() / "student/student.h5"), bytes);
-}
-
-// A run without scored pairs is continued as it began, also one of an older version that evaluated on
-// nothing.
-TEST_F(DistillationRun, TheProgramKeepsHowItEvaluates) {
-  make_teacher();
-  const auto at = [&](const char* name) { return (folder() / name).string(); };
-  std::ofstream texts(folder() / "texts.txt");
-  for (int i = 0; i < 300; ++i) texts << fmt::format("return the {} of value {}\n", i % 17 * 3, i);
-  texts.close();
-  const auto distilled = [&](const char* output, const std::vector<std::string>& more) {
-    std::vector<std::string> arguments = {"distill",      at("teacher"),
-                                          "--input",      at("texts.txt"),
-                                          "--parameters", "14000",
-                                          "--output",     at(output),
-                                          "--set",        "phase.0.length=16",
-                                          "--set",        "phase.0.epochs=0.5",
-                                          "--set",        "phase.0.tokens_per_micro_batch=256"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_program(arguments);
-  };
-  const auto held_out = [&](const char* run) {
-    return load_recipe(folder() / run / "recipe.toml").task.held_out;
-  };
-  ASSERT_EQ(distilled("old", {"--set", "task.held_out=0", "--stop-after", "2"}).code, 0);
-  EXPECT_EQ(distilled("old", {"--resume", "auto"}).code, 0);
-  EXPECT_EQ(held_out("old"), 0);
-  const ProgramResult seeds = distilled("seeds", {"--seeds", "2", "--cache"});
-  ASSERT_EQ(seeds.code, 0) << seeds.output;
-  EXPECT_EQ(held_out("seeds/seed-2"), 0.1);
-  EXPECT_THAT(seeds.output, AllOf(HasSubstr("held-out: Spearman"), HasSubstr("spearman x 100")));
-  EXPECT_EQ(distilled("seeds", {"--seeds", "2", "--cache"}).code, 0);
-  const ProgramResult given = distilled("given", {"--validation", at("texts.txt")});
-  EXPECT_EQ(given.code, 0) << given.output;
-  EXPECT_THAT(given.output, HasSubstr("texts: Spearman"));
 }
 
 // A checkpoint that was imported from sentence-transformers says how its vectors are made.

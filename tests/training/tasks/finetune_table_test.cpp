@@ -150,6 +150,24 @@ TEST_F(FinetuneTable, GoesOnBitExactly) {
   expect_equal_checkpoints(folder() / "whole" / last, folder() / "cut" / last);
 }
 
+// A text has no columns, and a model of single texts reads its lines, from a pipe too.
+TEST_F(FinetuneTable, PredictsForEachLineOfAText) {
+  ASSERT_EQ(tune(table("t.tsv", "review\tlabel", "%a\t%y"), {"--output", at("run")}).code, 0);
+  std::ofstream(at("lines.txt")) << "count total\n\nvalue\n";
+  std::ofstream(at("lines.tsv")) << "review\ncount total\n\nvalue\n";
+  for (const char* input : {"lines.txt", "lines.tsv"}) {
+    const ProgramResult result = run_program(
+        {"predict", at("run"), "--input", at(input), "--output", at(input) + std::string(".out.jsonl")});
+    ASSERT_EQ(result.code, 0) << result.output;
+    EXPECT_THAT(result.output, input == std::string("lines.txt") ? HasSubstr("each line is a text")
+                                                                 : HasSubstr("2 predictions"));
+  }
+  const auto probabilities = [&](const char* name) {
+    return last_line(folder() / name, "probabilities")["probabilities"];
+  };
+  EXPECT_EQ(probabilities("lines.txt.out.jsonl"), probabilities("lines.tsv.out.jsonl"));
+}
+
 // Rows are told apart by their ids, without being asked; other columns by --keep.
 TEST_F(FinetuneTable, PredictionsKeepTheIdsOfTheRows) {
   const std::string input = table("t.tsv", "idx\tsentence\tlabel\tplace", "r%i\t%a\t%y\tat %b"),
