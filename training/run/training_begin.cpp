@@ -55,8 +55,11 @@ void TrainingRun::load_initial() {
   const InitialParameters initial =
       load_initial_parameters(reader, engine_->model().parameters(), takes_carried_head(setup_.recipe));
   std::set<std::string> layers;  // "head.pooler" of "head.pooler.core.0"
-  for (const std::string& name : initial.fresh)
+  begins_trained_ = !has_random_head(reader);
+  for (const std::string& name : initial.fresh) {
+    begins_trained_ &= name.starts_with("distillation.");  // which training alone reads
     layers.insert(name.substr(0, name.find('.', std::string_view("head.").size())));
+  }
   setup_.log_line(fmt::format("loaded {} tensors from {}{}{}", initial.loaded, trained.checkpoint.string(),
                               layers.empty() ? "" : "; newly initialised: ", fmt::join(layers, ", ")));
   ranks_.take_units(reader);

@@ -88,6 +88,9 @@ TrainingOutcome TrainingRun::train() {
   Stopwatch watch(state_.units);
   std::optional<Evaluation> evaluation;
   open_phase();
+  // What training makes of it is compared with this; it is no candidate for the best.
+  if (state_.step == 0 && begins_trained_ && setup_.task->evaluates())
+    if (const auto start = evaluate(false)) log_evaluation(*start, false);
   // Repeats what a stop interrupted.
   if (state_.phase_step > 0 && evaluation_due() && (evaluation = evaluate(true))) save();
   while (!finished() && !stop_here()) {
@@ -267,13 +270,18 @@ std::optional<Evaluation> TrainingRun::evaluate(bool record) {
   if (!found) job_.stop();
   if (!found || !record) return found;
   state_.evaluated_step = state_.step;
-  write_metrics(state_.step, task.metrics(*found));
-  const std::string line = fmt::format("step {}: {}", grouped(state_.step), task.describe(*found));
-  log_line(is_best(*found) ? styled(setup_.options.output, Style::good, line) : line);
+  log_evaluation(*found, is_best(*found));
   const double done = static_cast<double>(state_.step) / static_cast<double>(plan_.total());
   if (const std::string advice = task.advice(*found, done); !advice.empty()) log_line(advice);
   take_best(*found);
   return found;
+}
+
+void TrainingRun::log_evaluation(const Evaluation& evaluation, bool is_best) {
+  write_metrics(state_.step, setup_.task->metrics(evaluation));
+  const std::string line =
+      fmt::format("step {}: {}", grouped(state_.step), setup_.task->describe(evaluation));
+  log_line(is_best ? styled(setup_.options.output, Style::good, line) : line);
 }
 
 bool TrainingRun::is_best(const Evaluation& evaluation) const {

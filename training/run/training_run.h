@@ -99,6 +99,7 @@ class TrainingRun {
   void compact();
   bool evaluation_due() const;
   std::optional<Evaluation> evaluate(bool record);
+  void log_evaluation(const Evaluation& evaluation, bool is_best);
   bool is_best(const Evaluation& evaluation) const;
   void take_best(const Evaluation& evaluation);
   bool stop_here() const;
@@ -142,7 +143,8 @@ class TrainingRun {
   std::unique_ptr<Phase> phase_;
   std::unique_ptr<ProgressBar> progress_;
   std::chrono::steady_clock::time_point accounted_;  // training time up to here is in state_
-  bool save_agreed_ = false;  // process 0 has requested a checkpoint of the completed step
+  bool begins_trained_ = false;  // a new run's model comes from a checkpoint as a whole, its head too
+  bool save_agreed_ = false;     // process 0 has requested a checkpoint of the completed step
 };
 
 }  // namespace comera

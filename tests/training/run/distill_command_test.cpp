@@ -212,7 +212,7 @@ TEST_F(DistillCommand, KeepsHowItEvaluates) {
   EXPECT_EQ(distilled("seeds", {"--seeds", "2", "--cache"}).code, 0);
   const ProgramResult given = distilled("given", {"--validation", at("texts.txt")});
   EXPECT_EQ(given.code, 0) << given.output;
-  EXPECT_THAT(given.output, HasSubstr("texts: Spearman"));
+  EXPECT_THAT(given.output, AllOf(HasSubstr("step 0: texts: Spearman"), HasSubstr("best             ")));
 }
 
 }  // namespace
