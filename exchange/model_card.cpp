@@ -55,6 +55,43 @@ std::string data_text(const Recipe& recipe) {
                        : fmt::format("shards `{}`", fmt::join(names, "`, `"));
 }
 
+// Whether these are the weights of an imported model, as they were.
+bool is_imported(const CheckpointReader& reader, const RunState& state) {
+  return state.step == 0 && reader.attributes("/import").contains("form");
+}
+
+std::string origin(const CheckpointReader& reader, const RunState& state) {
+  if (!is_imported(reader, state))
+    return "An encoder of comera, which trains tensor-compressed weights (CoMERA: Yang et al., NeurIPS 2024)";
+  return fmt::format("An encoder of type `{}` that comera has imported from `{}`",
+                     reader.text("/import", "form"), storage::last_part(reader.text("/import", "folder")));
+}
+
+std::string sizes(const Exported& exported) {
+  const std::string files =
+      exported.form != Form::comera
+          ? fmt::format("dense weights as a model of type `{}`", name_of(exported.form))
+          : fmt::format("a model of type `comera` with its own modelling file, since {}", exported.reason);
+  if (exported.own == exported.dense && exported.own == exported.parameters)
+    return fmt::format("It has {} parameters: {}.\n\n", millions(exported.own), files);
+  return fmt::format(
+      "Trained with {} parameters; with every layer dense it has {} ({:.2f} times as many). These files hold "
+      "{}: {}.\n\n",
+      millions(exported.own), millions(exported.dense),
+      static_cast<double>(exported.dense) / static_cast<double>(exported.own), millions(exported.parameters),
+      files);
+}
+
+// On what it was trained, and how long.
+std::string training(const CheckpointReader& reader, const RunState& state, const Recipe& recipe) {
+  if (is_imported(reader, state)) return "None by comera";
+  if (state.step == 0 && reader.attributes("/compaction").contains("fingerprint"))
+    return "None: the weights of another model, compacted";
+  std::string text = fmt::format("{} steps on {}", state.step, data_text(recipe));
+  if (state.units > 0) text += fmt::format(", {} tokens", millions(state.units));
+  return text;
+}
+
 // A teacher that was imported for the run alone has no name of its own.
 std::string teacher_text(const DistillationSection& distillation) {
   return distillation.teacher == "teacher.h5" ? "a teacher" : fmt::format("`{}`", distillation.teacher);
@@ -138,29 +175,19 @@ std::string accumulation(const Exported& exported) {
 std::string model_card(const LoadedModel& loaded, const std::filesystem::path& run,
                        const Exported& exported) {
   const EncoderConfig& config = loaded.model.config();
-  const RunState state = RunState::load(*loaded.trained.reader);
+  const CheckpointReader& reader = *loaded.trained.reader;
+  const RunState state = RunState::load(reader);
   std::string text = fmt::format(
       "---\nlibrary_name: {}\npipeline_tag: {}\ntags:\n{}\n- tensor-train\n---\n# {}\n",
       exported.sentence_vectors ? "sentence-transformers" : "transformers",
       exported.sentence_vectors ? "sentence-similarity" : names_of(loaded, exported).pipeline, model_card_tag,
       run.empty() ? loaded.trained.checkpoint.stem().string() : storage::last_part(run));
-  text += fmt::format(
-      "An encoder of comera, which trains tensor-compressed weights (CoMERA: Yang et al., NeurIPS 2024): "
-      "{}, a vocabulary of {}.\n\n",
-      architecture_text(config), config.vocabulary);
-  text += fmt::format(
-      "Trained with {} parameters; with every layer dense it has {} ({:.2f} times as many). These files hold "
-      "{}: {}.\n"
-      "\n",
-      millions(exported.own), millions(exported.dense),
-      static_cast<double>(exported.dense) / static_cast<double>(exported.own), millions(exported.parameters),
-      exported.form != Form::comera
-          ? fmt::format("dense weights as a model of type `{}`", name_of(exported.form))
-          : fmt::format("a model of type `comera` with its own modelling file, since {}", exported.reason));
+  text += fmt::format("{}: {}, a vocabulary of {}.\n\n", origin(reader, state), architecture_text(config),
+                      config.vocabulary) +
+          sizes(exported);
   if (!exported.tokenizer_note.empty()) text += fmt::format("Note: {}.\n\n", exported.tokenizer_note);
   text += usage(loaded, exported) + accumulation(exported);
-  text += fmt::format("\n## Training\n{} steps on {}", state.step, data_text(loaded.recipe));
-  if (state.units > 0) text += fmt::format(", {} tokens", millions(state.units));
+  text += "\n## Training\n" + training(reader, state, loaded.recipe);
   // As it was trained: what is loaded has no teacher, and the number format of the files.
   const Recipe trained =
       without_folders(parse_stored_recipe(loaded.trained.recipe, loaded.trained.checkpoint.string(), {}));

@@ -91,6 +91,11 @@ void check_options(const DistillOptions& options) {
     throw UsageError("--parameters and --shapes make the student from the teacher; omit them, or --from");
   if (options.cache && training.output.empty())
     throw UsageError("--cache keeps the answers in the run's folder; name it with --output DIR");
+  if (training.resume == "never" && options.seeds.empty() &&
+      storage::exists(std::filesystem::path(training.output) / "checkpoints"))
+    throw UsageError(fmt::format(
+        "{}: already holds a run; choose another --output, or continue the run with --resume auto",
+        training.output));
 }
 
 // The texts that a student is begun by: their columns, and what tells other contents apart. Empty if it is
@@ -101,44 +106,31 @@ std::string texts_of(const TaskSection& task) {
                      fingerprint_of_files({task.train.begin(), task.train.end()}));
 }
 
-// The classes of a teacher, in its order, where --set names none: a table has them in the order of the
-// alphabet. UsageError if the table has another one, or, where --set names them, none of them.
-std::vector<std::string> classes_of(const Recipe& teacher, FinetuneOptions own,
-                                    const std::filesystem::path& checkpoint) {
+bool has_classes(const Recipe& teacher) {
+  return teacher.model.head == HeadKind::classification && !teacher.task.labels.empty();
+}
+
+// The classes of a teacher, in its order, for a task that names none: a table has them in the order of the
+// alphabet. UsageError if the table has another one, or, where the task names them, none of them.
+std::vector<std::string> classes_of(const Recipe& teacher, const data::Task& task,
+                                    const DistillOptions& options) {
+  if (!has_classes(teacher) || task.kind != data::TaskKind::classification) return {};
   const std::vector<std::string>& classes = teacher.task.labels;
-  if (teacher.model.head != HeadKind::classification || classes.empty()) return {};
-  const bool are_set = sets_key(own.training.recipe.overrides, "task.labels");
-  own.training.from = checkpoint.string();
-  own.training.resume = "never";
-  const data::Task task = task_of(finetune_task(own).recipe.task);
-  if (task.kind != data::TaskKind::classification || task.labels.empty() == are_set) return {};
   const std::vector<std::string> found = data::find_labels(task, task.train);
   std::vector<std::string> others;
   for (const std::string& label : found)
     if (std::ranges::find(classes, label) == classes.end()) others.push_back(label);
-  if (are_set ? others.size() == found.size() : !others.empty())
-    throw UsageError(
-        fmt::format("{} was trained with the labels {}, and {} {} {}; give a table with the "
-                    "teacher's labels",
-                    checkpoint.string(), fmt::join(classes, ", "), own.table.input,
-                    are_set ? "has" : "also has", fmt::join(others, ", ")));
-  if (are_set) return {};
-  return {fmt::format("task.labels=[\"{}\"]", fmt::join(classes, "\",\""))};
+  const bool are_named = !task.labels.empty();
+  if (are_named ? others.size() == found.size() : !others.empty())
+    throw UsageError(fmt::format(
+        "{} was trained with the labels {}, and {} has {}; give a table with the teacher's labels",
+        options.student.teacher, fmt::join(classes, ", "), options.table.input, fmt::join(others, ", ")));
+  return are_named ? std::vector<std::string>() : classes;
 }
 
-// The options of the fine-tuning that this is: the student's weights, the recipe, and the teacher.
-FinetuneOptions with_student(const DistillOptions& options, Communicator& communicator) {
-  check_options(options);
-  if (options.training.resume == "never" && options.seeds.empty() &&
-      storage::exists(std::filesystem::path(options.training.output) / "checkpoints"))
-    throw UsageError(fmt::format(
-        "{}: already holds a run; choose another --output, or continue the run with --resume auto",
-        options.training.output));
-  FinetuneOptions own = options;
-  TrainingCommandOptions& training = own.training;
-  const std::filesystem::path checkpoint = teacher_checkpoint(options.student, training.output, communicator);
-  const TrainedModel found = find_trained_model(checkpoint);
-  const Recipe teacher = parse_stored_recipe(found.recipe, checkpoint.string(), {});
+// The recipe where none is named, and what the teacher and its kept answers set in it.
+void take_teacher(TrainingCommandOptions& training, const std::filesystem::path& checkpoint,
+                  const Recipe& teacher, const DistillOptions& options) {
   std::vector<std::string> settings = {fmt::format("distillation.teacher=\"{}\"", checkpoint.string())};
   if (options.cache)
     settings.push_back(fmt::format("distillation.cache=\"{}\"",
@@ -150,17 +142,32 @@ FinetuneOptions with_student(const DistillOptions& options, Communicator& commun
   if (learns_vectors(teacher) && (training.resume != "never" || !options.seeds.empty()))
     for (const std::string& setting : begun_evaluation(options)) settings.push_back(setting);
   training.recipe.overrides.insert(training.recipe.overrides.begin(), settings.begin(), settings.end());
-  for (const std::string& setting : classes_of(teacher, own, checkpoint))
-    training.recipe.overrides.insert(training.recipe.overrides.begin(), setting);
-  if (training.from.empty()) {
-    // The decomposition takes a while: what does not fit the teacher is refused before, by a student that is
-    // the teacher itself.
-    const std::filesystem::path begun = student_file(training.output);
-    const bool is_begun = storage::exists(begun);
-    FinetuneOptions trial = own;
-    trial.training.from = is_begun ? begun.string() : checkpoint.string();
-    if (!is_begun) trial.training.resume = "never";
-    const Recipe recipe = finetune_task(trial).recipe;
+}
+
+// The options of the fine-tuning that this is: the student's weights, the recipe, and the teacher.
+FinetuneOptions with_student(const DistillOptions& options, Communicator& communicator) {
+  check_options(options);
+  FinetuneOptions own = options;
+  TrainingCommandOptions& training = own.training;
+  const std::filesystem::path checkpoint = teacher_checkpoint(options.student, training.output, communicator);
+  const Recipe teacher = parse_stored_recipe(find_trained_model(checkpoint).recipe, checkpoint.string(), {});
+  take_teacher(training, checkpoint, teacher, options);
+  const bool makes_student = training.from.empty();
+  if (!makes_student && !has_classes(teacher)) return own;
+  // The decomposition takes a while: what does not fit the teacher is refused before, by the student that is
+  // there, or one that is the teacher itself.
+  FinetuneOptions trial = own;
+  const bool is_begun = makes_student && storage::exists(student_file(training.output));
+  if (makes_student) trial.training.from = (is_begun ? student_file(training.output) : checkpoint).string();
+  if (makes_student && !is_begun) trial.training.resume = "never";
+  Recipe recipe = finetune_task(trial).recipe;
+  if (const std::vector<std::string> classes = classes_of(teacher, task_of(recipe.task), options);
+      !classes.empty()) {
+    recipe.task.labels = classes;
+    training.recipe.overrides.insert(training.recipe.overrides.begin(),
+                                     fmt::format("task.labels=[\"{}\"]", fmt::join(classes, "\",\"")));
+  }
+  if (makes_student) {
     if (!is_begun) require_teacher_fits(resolve_task(recipe));
     const auto activations = [&]() -> std::optional<Activations> {
       if (data::is_annotation(recipe.task.kind)) return std::nullopt;

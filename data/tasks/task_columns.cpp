@@ -151,6 +151,8 @@ class TaskTable {
     TableRow row;
     reader.next(row);  // JSON members are known from the first object
     all_ = reader.columns();
+    if (all_.empty())
+      throw UsageError(fmt::format("{}: is empty; give a table with texts and what to learn", file_.string()));
     for (const std::string& column : all_)
       if (std::ranges::count(all_, column) == 1) columns_.push_back(column);
   }

@@ -102,6 +102,8 @@ TEST_P(ImportedEncoder, WithoutAHeadGetsANewOne) {
   EXPECT_FALSE(std::filesystem::exists(folder / "again/modules.json"));
   EXPECT_THAT(test::read_text(folder / "again/README.md"),
               testing::AllOf(testing::HasSubstr("pipeline_tag: feature-extraction"),
+                             testing::HasSubstr("that comera has imported from"),
+                             testing::HasSubstr("None by comera."),
                              testing::HasSubstr("AutoModel.from_pretrained")));
   const SafetensorsReader before(models / GetParam()), after(folder / "again");
   for (const std::string& name : after.names()) {

@@ -93,7 +93,7 @@ namespace {
       if (storage::exists(run / "checkpoints") || storage::exists(run / "best.h5"))
         runs.push_back(std::filesystem::relative(run, path, code).string());
   std::ranges::sort(runs);
-  if (runs.empty()) throw UsageError(fmt::format("{}: holds no checkpoint", path.string()));
+  if (runs.empty()) throw UsageError(fmt::format("{}: holds no checkpoint; give a run's folder or a checkpoint", path.string()));
   throw UsageError(fmt::format("{}: holds several runs; name one: {}", path.string(), fmt::join(runs, ", ")));
 }
 
