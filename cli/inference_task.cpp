@@ -94,10 +94,12 @@ void find_text(data::Task& task, const std::filesystem::path& file, const std::v
 // Lines of a plain text have no column of their own.
 void read_lines_as_text(data::Task& task, const InferenceOptions& options,
                         const std::filesystem::path& file) {
-  if (task.text.size() != 1 || task.text[0] == text_column || is_set(options, "task.text")) return;
-  if ((task.format == data::TableFormat::automatic ? data::found_format_of(file) : task.format) !=
-      data::TableFormat::text)
+  if (task.text.size() != 1 || task.text[0] == text_column || !options.text.empty() ||
+      is_set(options, "task.text"))
     return;
+  const data::TableFormat format =
+      task.format == data::TableFormat::automatic ? data::found_format_of(file, task.text) : task.format;
+  if (format != data::TableFormat::text) return;
   task.text = {text_column};
   log_info("{}: each line is a text\n", file.string());
 }

@@ -67,7 +67,11 @@ std::string origin(const CheckpointReader& reader, const RunState& state) {
                      reader.text("/import", "form"), storage::last_part(reader.text("/import", "folder")));
 }
 
-std::string sizes(const Exported& exported) {
+bool is_compacted(const CheckpointReader& reader) {
+  return reader.attributes("/compaction").contains("fingerprint");  // which no run's checkpoint has
+}
+
+std::string sizes(const Exported& exported, bool is_trained) {
   const std::string files =
       exported.form != Form::comera
           ? fmt::format("dense weights as a model of type `{}`", name_of(exported.form))
@@ -75,9 +79,9 @@ std::string sizes(const Exported& exported) {
   if (exported.own == exported.dense && exported.own == exported.parameters)
     return fmt::format("It has {} parameters: {}.\n\n", millions(exported.own), files);
   return fmt::format(
-      "Trained with {} parameters; with every layer dense it has {} ({:.2f} times as many). These files hold "
+      "{} {} parameters; with every layer dense it has {} ({:.2f} times as many). These files hold "
       "{}: {}.\n\n",
-      millions(exported.own), millions(exported.dense),
+      is_trained ? "Trained with" : "It has", millions(exported.own), millions(exported.dense),
       static_cast<double>(exported.dense) / static_cast<double>(exported.own), millions(exported.parameters),
       files);
 }
@@ -85,8 +89,7 @@ std::string sizes(const Exported& exported) {
 // On what it was trained, and how long.
 std::string training(const CheckpointReader& reader, const RunState& state, const Recipe& recipe) {
   if (is_imported(reader, state)) return "None by comera";
-  if (state.step == 0 && reader.attributes("/compaction").contains("fingerprint"))
-    return "None: the weights of another model, compacted";
+  if (is_compacted(reader)) return "None since the weights of a dense model were compacted";
   std::string text = fmt::format("{} steps on {}", state.step, data_text(recipe));
   if (state.units > 0) text += fmt::format(", {} tokens", millions(state.units));
   return text;
@@ -184,7 +187,7 @@ std::string model_card(const LoadedModel& loaded, const std::filesystem::path& r
       run.empty() ? loaded.trained.checkpoint.stem().string() : storage::last_part(run));
   text += fmt::format("{}: {}, a vocabulary of {}.\n\n", origin(reader, state), architecture_text(config),
                       config.vocabulary) +
-          sizes(exported);
+          sizes(exported, !is_compacted(reader));
   if (!exported.tokenizer_note.empty()) text += fmt::format("Note: {}.\n\n", exported.tokenizer_note);
   text += usage(loaded, exported) + accumulation(exported);
   text += "\n## Training\n" + training(reader, state, loaded.recipe);

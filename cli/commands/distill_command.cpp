@@ -106,26 +106,28 @@ std::string texts_of(const TaskSection& task) {
                      fingerprint_of_files({task.train.begin(), task.train.end()}));
 }
 
-bool has_classes(const Recipe& teacher) {
-  return teacher.model.head == HeadKind::classification && !teacher.task.labels.empty();
-}
-
 // The classes of a teacher, in its order, for a task that names none: a table has them in the order of the
-// alphabet. UsageError if the table has another one, or, where the task names them, none of them.
+// alphabet. UsageError if the table has others, or, where the task names its classes, none of those.
 std::vector<std::string> classes_of(const Recipe& teacher, const data::Task& task,
                                     const DistillOptions& options) {
-  if (!has_classes(teacher) || task.kind != data::TaskKind::classification) return {};
+  if (task.kind != data::TaskKind::classification) return {};
+  if (!task.labels.empty()) {
+    if (!data::holds_labels_of(task))
+      throw UsageError(
+          fmt::format("{} has none of the labels {}; give a table with these, or correct task.labels",
+                      options.table.input, fmt::join(task.labels, ", ")));
+    return {};
+  }
   const std::vector<std::string>& classes = teacher.task.labels;
-  const std::vector<std::string> found = data::find_labels(task, task.train);
+  if (teacher.model.head != HeadKind::classification || classes.empty()) return {};
   std::vector<std::string> others;
-  for (const std::string& label : found)
+  for (const std::string& label : data::find_labels(task, task.train))
     if (std::ranges::find(classes, label) == classes.end()) others.push_back(label);
-  const bool are_named = !task.labels.empty();
-  if (are_named ? others.size() == found.size() : !others.empty())
+  if (!others.empty())
     throw UsageError(fmt::format(
-        "{} was trained with the labels {}, and {} has {}; give a table with the teacher's labels",
+        "{} was trained with the labels {}, and {} also has {}; give a table with the teacher's labels",
         options.student.teacher, fmt::join(classes, ", "), options.table.input, fmt::join(others, ", ")));
-  return are_named ? std::vector<std::string>() : classes;
+  return classes;
 }
 
 // The recipe where none is named, and what the teacher and its kept answers set in it.
@@ -153,7 +155,7 @@ FinetuneOptions with_student(const DistillOptions& options, Communicator& commun
   const Recipe teacher = parse_stored_recipe(find_trained_model(checkpoint).recipe, checkpoint.string(), {});
   take_teacher(training, checkpoint, teacher, options);
   const bool makes_student = training.from.empty();
-  if (!makes_student && !has_classes(teacher)) return own;
+  if (!makes_student && teacher.model.head != HeadKind::classification) return own;
   // The decomposition takes a while: what does not fit the teacher is refused before, by the student that is
   // there, or one that is the teacher itself.
   FinetuneOptions trial = own;

@@ -225,6 +225,7 @@ void Examples::read_file(const Task& task, const Task::Set& set, Encoder& encode
                     counts.blank == 1 ? "1 blank line was" : fmt::format("{} blank lines were", counts.blank),
                     counts.first_blank));
   left_out_ += left_out.all_skipped();
+  left_unknown_ |= !refusals.unknown.empty();
 }
 
 Examples Examples::read(const Task& task, const std::vector<Task::Set>& sets, const Tokenizer& tokenizer,
@@ -250,7 +251,7 @@ Examples Examples::read(const Task& task, const std::vector<Task::Set>& sets, co
                             labels && task.kind != TaskKind::regression
                                 ? fmt::format("; the labels are {}", fmt::join(task.labels, ", "))
                                 : "",
-                            std::ranges::any_of(sets, is_a_part) && examples.left_out_ == 0
+                            std::ranges::any_of(sets, is_a_part) && !examples.left_unknown_
                                 ? fmt::format("; task.held_out is {}, change it, or give "
                                               "task.validation",
                                               task.held_out)
@@ -315,6 +316,18 @@ std::string Examples::fingerprint() const {
     parts += hash.hex();
   if (!targets_.empty()) parts += storage::hash128(bytes(targets_)).hex();
   return storage::hash128(parts).hex();
+}
+
+bool holds_labels_of(const Task& task) {
+  for (const Task::Set& set : task.train) {
+    storage::refuse_missing(set.file, "file");
+    TableReader reader(set.file, table_options(task, false, true));
+    for (TableRow row; reader.next(row);)
+      if (find_label(task.labels, std::string(without_spaces(*row.fields[0])), row.kinds[0]) <
+          task.labels.size())
+        return true;
+  }
+  return false;
 }
 
 std::vector<std::string> find_labels(const Task& task, const std::vector<Task::Set>& sets) {

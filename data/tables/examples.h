@@ -105,8 +105,11 @@ class Examples {
   std::vector<KeptField> kept_;  // of all kept columns for each example
   std::vector<std::string> reports_;
   std::int64_t left_out_ = 0;
+  bool left_unknown_ = false;  // rows because of their label
 };
 
+// Whether a row to train on has one of the task's labels. Of one label each.
+bool holds_labels_of(const Task& task);
 // The class names found in the files' labels: sorted, as numbers if all are integers. Equal JSON numbers,
 // such as 1 and 1.0, are one class; in other formats labels are text. Error if there are fewer than two, more
 // than 1,000, or nearly one for every row, which suggests a wrong column.

@@ -148,7 +148,9 @@ TableFormat format_of(const std::filesystem::path& path) {
   return TableFormat::automatic;
 }
 
-TableFormat found_format_of(const std::filesystem::path& path) { return TableReader(path, {}).format(); }
+TableFormat found_format_of(const std::filesystem::path& path, const std::vector<std::string>& header) {
+  return TableReader(path, {.optional = header}).format();
+}
 
 TableReader::TableReader(const std::filesystem::path& path, TableOptions options)
     : options_(std::move(options)),
@@ -171,12 +173,13 @@ std::string TableReader::set_format(const char* format) const {
 // A table without any indication of its format would be read as text, including its separators and numbers.
 void TableReader::refuse_hidden_header(std::string_view beginning) const {
   const std::size_t end = beginning.find_first_of("\r\n");
-  if (!options_.header || options_.columns.empty() || end == std::string_view::npos) return;
+  const std::vector<std::string>& expected = options_.columns.empty() ? options_.optional : options_.columns;
+  if (!options_.header || expected.empty() || end == std::string_view::npos) return;
   const std::string line(beginning.substr(0, end));
   for (const bool tabs : {true, false}) {
     std::vector<std::string> fields;
     tabs ? split_tsv(line, fields) : split_csv(line, fields);
-    const bool all = std::ranges::all_of(options_.columns, [&](const std::string& column) {
+    const bool all = std::ranges::all_of(expected, [&](const std::string& column) {
       return std::ranges::find(fields, column) != fields.end();
     });
     if (fields.size() > 1 && all)

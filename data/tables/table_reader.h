@@ -128,7 +128,8 @@ class TableReader {
 // The format indicated by a file's name, in upper or lower case: .tsv .tab, .csv, .jsonl .json .ndjson, .txt
 // .text; .gz or .zst may follow, and the number of a rotated file. `automatic` if there is none.
 TableFormat format_of(const std::filesystem::path& path);
-// The format of a file: by name, otherwise by content, as in TableReader. Errors: TableReader's.
-TableFormat found_format_of(const std::filesystem::path& path);
+// The format of a file: by name, otherwise by content, as in TableReader. Errors: TableReader's; a text whose
+// first line names these columns is refused, as it seems to be a table.
+TableFormat found_format_of(const std::filesystem::path& path, const std::vector<std::string>& header = {});
 
 }  // namespace comera::data

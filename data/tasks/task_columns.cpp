@@ -152,7 +152,7 @@ class TaskTable {
     reader.next(row);  // JSON members are known from the first object
     all_ = reader.columns();
     if (all_.empty())
-      throw UsageError(fmt::format("{}: is empty; give a table with texts and what to learn", file_.string()));
+      throw UsageError(fmt::format("{}: has no columns; give a table with rows", file_.string()));
     for (const std::string& column : all_)
       if (std::ranges::count(all_, column) == 1) columns_.push_back(column);
   }

@@ -40,6 +40,8 @@ double score_of(const Json& evaluation) {
   return number_in(evaluation, "score").value_or(-std::numeric_limits<double>::infinity());
 }
 
+bool is_start(const Json& evaluation) { return evaluation["step"].get<double>() == 0; }
+
 }  // namespace
 
 Story story_of(const std::vector<Json>& metrics) {
@@ -55,9 +57,10 @@ Story story_of(const std::vector<Json>& metrics) {
       story.training = &line;
     } else if (is_evaluation(line)) {
       story.evaluation = &line;
-      // Of equal scores the first, as runs keep it; without scores the last evaluation.
+      // Of equal scores the first, as runs keep it, which do not keep the start; without scores the last
+      // evaluation.
       const bool scored = number_in(line, "score").has_value();
-      if (story.best == nullptr || score_of(line) > score_of(*story.best) ||
+      if (story.best == nullptr || is_start(*story.best) || score_of(line) > score_of(*story.best) ||
           (!scored && score_of(line) == score_of(*story.best)))
         story.best = &line;
       if (const auto loss = number_in(line, "validation_loss"))

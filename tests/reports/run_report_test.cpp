@@ -143,7 +143,7 @@ TEST(RunReport, ShowsTheScoresOfTheBestModel) {
     return Json{{"step", step}, {"validation", {{"dev", {{"accuracy", accuracy}}}}}, {"score", accuracy}};
   };
   ReportedRun run{.name = "task"};
-  run.metrics = {training(10, 0.5), scored(10, 0.5), scored(20, 0.75), scored(30, 0.625)};
+  run.metrics = {scored(0, 0.875), training(10, 0.5), scored(10, 0.5), scored(20, 0.75), scored(30, 0.625)};
   const Json data = data_of({run})["runs"][0];
   EXPECT_EQ(data["headline"], Json::parse(R"(["accuracy, dev", 0.75])"));
   EXPECT_EQ(data["tables"][1]["title"], "Best scores, step 20");

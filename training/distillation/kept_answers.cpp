@@ -48,20 +48,20 @@ class AnsweredSamples final : public data::SampleSource {
   const KeptAnswers& answers_;
 };
 
-std::string made_for(const StudentOf& student, const std::string& texts) {
+std::string made_for(const StudentOf& student, const std::string& rows) {
   const EncoderConfig& own = student.config;
   const DistillationConfig& learned = own.distillation;
   const bool joint = reads_sequences(own.head) && own.pairs == PairEncoding::joint;
   return fmt::format("{}{}of {}texts of up to {} tokens and {} types, in {}, {}, labels {}, tokenizer {}",
                      learned.of_vectors() ? "vectors " : "", learned.logits > 0 ? "logits " : "",
                      joint ? "joint " : "", student.recipe.phases[0].length, own.types, name_of(own.compute),
-                     texts, fmt::join(student.recipe.task.labels, ","), student.tokenizer.hash());
+                     rows, fmt::join(student.recipe.task.labels, ","), student.tokenizer.hash());
 }
 
 std::string made_for(const StudentOf& student) { return made_for(student, student.task.fingerprint()); }
 
-// Whether answers were made for what differs from this student in its texts alone.
-bool differ_in_texts(const std::string& made, const StudentOf& student) {
+// Whether answers were made for what differs from this student in the rows of its task alone.
+bool differ_in_rows(const std::string& made, const StudentOf& student) {
   const std::string mark = "\n", own = made_for(student, mark);
   const std::size_t place = own.find(mark);
   return made.size() + mark.size() >= own.size() && made.starts_with(own.substr(0, place)) &&
@@ -195,12 +195,12 @@ std::unique_ptr<const KeptAnswers> find_answers(const StudentOf& student,
   if (answers->teacher().content != teacher->fingerprint())
     refuse(path, "has the answers of another teacher");
   if (const std::string& made = answers->made_for(); made != made_for(student)) {
-    if (differ_in_texts(made, student))
+    if (differ_in_rows(made, student))
       throw UsageError(
-          fmt::format("{}: has answers to other texts than the training files hold now; give the files that "
-                      "it was made of, or remove it, and the teacher is asked again",
+          fmt::format("{}: has answers to other rows, columns or labels than the training files hold now; "
+                      "give what it was made of, or remove it, and the teacher is asked again",
                       path.string()));
-    refuse(path, "has answers of another kind or length");
+    refuse(path, "has answers of another kind, length or number format");
   }
   return answers;
 }

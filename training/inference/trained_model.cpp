@@ -93,7 +93,9 @@ namespace {
       if (storage::exists(run / "checkpoints") || storage::exists(run / "best.h5"))
         runs.push_back(std::filesystem::relative(run, path, code).string());
   std::ranges::sort(runs);
-  if (runs.empty()) throw UsageError(fmt::format("{}: holds no checkpoint; give a run's folder or a checkpoint", path.string()));
+  if (runs.empty())
+    throw UsageError(
+        fmt::format("{}: holds no checkpoint; give a run's folder or a checkpoint", path.string()));
   throw UsageError(fmt::format("{}: holds several runs; name one: {}", path.string(), fmt::join(runs, ", ")));
 }
 
@@ -181,6 +183,16 @@ std::string import_text(const CheckpointReader& checkpoint, const char* name) {
 
 bool has_random_head(const CheckpointReader& checkpoint) {
   return !import_text(checkpoint, "random_parameters").empty();
+}
+
+bool has_random_head(const CheckpointReader& checkpoint, const ParameterStore& model) {
+  std::string names = import_text(checkpoint, "random_parameters") + ", ";
+  for (std::size_t end; (end = names.find(", ")) != std::string::npos; names.erase(0, end + 2)) {
+    const std::string layer = names.substr(0, std::min(end, names.rfind('.', end)));
+    for (ParameterId id = 0; id < model.size() && !layer.empty(); ++id)
+      if (model.info(id).name.starts_with(layer)) return true;
+  }
+  return false;
 }
 
 void require_trained_head(const CheckpointReader& checkpoint, const std::string& advice) {

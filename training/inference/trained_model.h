@@ -43,6 +43,8 @@ struct LoadedModel {
 
 // Whether the head has random values, since the model was imported from a folder without one.
 bool has_random_head(const CheckpointReader& checkpoint);
+// The same of layers that a model with these parameters has too.
+bool has_random_head(const CheckpointReader& checkpoint, const ParameterStore& model);
 // UsageError, with advice, if so.
 void require_trained_head(const CheckpointReader& checkpoint, const std::string& advice);
 

@@ -55,7 +55,7 @@ void TrainingRun::load_initial() {
   const InitialParameters initial =
       load_initial_parameters(reader, engine_->model().parameters(), takes_carried_head(setup_.recipe));
   std::set<std::string> layers;  // "head.pooler" of "head.pooler.core.0"
-  begins_trained_ = !has_random_head(reader);
+  begins_trained_ = !has_random_head(reader, engine_->model().parameters());
   for (const std::string& name : initial.fresh) {
     begins_trained_ &= name.starts_with("distillation.");  // which training alone reads
     layers.insert(name.substr(0, name.find('.', std::string_view("head.").size())));
@@ -68,6 +68,7 @@ void TrainingRun::load_initial() {
 void TrainingRun::resume() {
   const auto log = [this](const std::string& line) { setup_.log_line(line); };
   place_ = read_snapshot(setup_.found->path, parts(), log);
+  if (state_.step == 0) state_.logged = {};  // its line, the start's evaluation, is written anew
   checkpoints_.resume(*setup_.found, state_.step, log);
   if (!checkpoints_.restore_best(state_.best_step, log)) state_.best_step = 0;
   // In case it was stopped between saving and keeping a milestone.

@@ -88,9 +88,7 @@ TrainingOutcome TrainingRun::train() {
   Stopwatch watch(state_.units);
   std::optional<Evaluation> evaluation;
   open_phase();
-  // What training makes of it is compared with this; it is no candidate for the best.
-  if (state_.step == 0 && begins_trained_ && setup_.task->evaluates())
-    if (const auto start = evaluate(false)) log_evaluation(*start, false);
+  if (state_.step == 0 && begins_trained_) evaluate_start();
   // Repeats what a stop interrupted.
   if (state_.phase_step > 0 && evaluation_due() && (evaluation = evaluate(true))) save();
   while (!finished() && !stop_here()) {
@@ -275,6 +273,15 @@ std::optional<Evaluation> TrainingRun::evaluate(bool record) {
   if (const std::string advice = task.advice(*found, done); !advice.empty()) log_line(advice);
   take_best(*found);
   return found;
+}
+
+// What training makes of the model is compared with this, which is no candidate for the best. It takes none
+// of the time that a phase divides among its steps.
+void TrainingRun::evaluate_start() {
+  const bool has_scales = setup_.recipe.precision.fp8_recipe == Float8Config::Scaling::current;
+  if (!setup_.task->evaluates() || !has_scales) return;
+  if (const auto start = evaluate(false)) log_evaluation(*start, false);
+  accounted_ = std::chrono::steady_clock::now();
 }
 
 void TrainingRun::log_evaluation(const Evaluation& evaluation, bool is_best) {

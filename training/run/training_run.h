@@ -99,6 +99,7 @@ class TrainingRun {
   void compact();
   bool evaluation_due() const;
   std::optional<Evaluation> evaluate(bool record);
+  void evaluate_start();
   void log_evaluation(const Evaluation& evaluation, bool is_best);
   bool is_best(const Evaluation& evaluation) const;
   void take_best(const Evaluation& evaluation);

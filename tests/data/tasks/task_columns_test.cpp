@@ -124,7 +124,7 @@ TEST_F(TaskColumnsTest, OfJsonMayBeAnything) {
 }
 
 TEST_F(TaskColumnsTest, ThatAreNotPlainAreAskedFor) {
-  EXPECT_THAT(refusal("e.tsv", ""), HasSubstr("e.tsv: is empty"));
+  EXPECT_THAT(refusal("e.tsv", ""), HasSubstr("e.tsv: has no columns"));
   EXPECT_THAT(refusal("t.tsv", "text\tlabel\tscore\nx\ta\t1\n"),
               AllOf(HasSubstr("'label', 'score' may all be the label"),
                     HasSubstr("columns text, label, score"), HasSubstr("give --label COLUMN")));

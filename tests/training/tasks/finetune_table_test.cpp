@@ -150,7 +150,7 @@ TEST_F(FinetuneTable, GoesOnBitExactly) {
   expect_equal_checkpoints(folder() / "whole" / last, folder() / "cut" / last);
 }
 
-// A text has no columns, and a model of single texts reads its lines, from a pipe too.
+// A text has no columns, and a model of single texts reads its lines.
 TEST_F(FinetuneTable, PredictsForEachLineOfAText) {
   const ProgramResult tuned = tune(table("t.tsv", "review\tlabel", "%a\t%y"), {"--output", at("run")});
   ASSERT_EQ(tuned.code, 0) << tuned.output;
@@ -168,6 +168,15 @@ TEST_F(FinetuneTable, PredictsForEachLineOfAText) {
     return last_line(folder() / name, "probabilities")["probabilities"];
   };
   EXPECT_EQ(probabilities("lines.txt.out.jsonl"), probabilities("lines.tsv.out.jsonl"));
+  // A table that has lost its suffix is none, nor is what the user names a table's column.
+  std::ofstream(at("lost.txt")) << "review\tlabel\ncount total\t1\n";
+  const auto refused = [&](const char* input, const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"predict", at("run"), "--input", at(input), "--output", at("no.jsonl")};
+    all.insert(all.end(), more.begin(), more.end());
+    return run_program(all);
+  };
+  expect(refused("lost.txt", {}), 1, {"its first line names the columns review, label"});
+  expect(refused("lines.txt", {"--text", "review"}), 1, {"no column 'review'"});
 }
 
 // Rows are told apart by their ids, without being asked; other columns by --keep.
