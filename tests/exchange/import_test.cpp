@@ -100,11 +100,11 @@ TEST_P(ImportedEncoder, WithoutAHeadGetsANewOne) {
   EXPECT_FALSE(exported.sentence_vectors);
   EXPECT_FALSE(exported.loses_pooler);
   EXPECT_FALSE(std::filesystem::exists(folder / "again/modules.json"));
-  EXPECT_THAT(test::read_text(folder / "again/README.md"),
-              testing::AllOf(testing::HasSubstr("pipeline_tag: feature-extraction"),
-                             testing::HasSubstr("that comera has imported from"),
-                             testing::HasSubstr("None by comera."),
-                             testing::HasSubstr("AutoModel.from_pretrained")));
+  EXPECT_THAT(
+      test::read_text(folder / "again/README.md"),
+      testing::AllOf(testing::HasSubstr("pipeline_tag: feature-extraction"),
+                     testing::HasSubstr("that comera has imported from"),
+                     testing::HasSubstr("None by comera."), testing::HasSubstr("AutoModel.from_pretrained")));
   const SafetensorsReader before(models / GetParam()), after(folder / "again");
   for (const std::string& name : after.names()) {
     EXPECT_THAT(name, testing::Not(testing::HasSubstr("predictions")));
