@@ -48,7 +48,7 @@ def collect(names):
             for seed in task["seeds"]:
                 yield {"model": name, "start": "random" if glue["scratch"] else "pretrained", "task": task["task"],
                        "pairs": recipe["model"]["pairs"], "pooling": recipe["model"]["pooling"],
-                       "rate": phase["learning_rate"]["rest"], "epochs": phase.get("epochs"),
+                       "rate": phase["learning_rate"]["other"], "epochs": phase.get("epochs"),
                        "metrics": [number["metric"] for number in task["numbers"]], **seed}
 
 
@@ -73,7 +73,7 @@ def score(run):
 class Runs:
     def __init__(self, lines, models):
         for line in lines:  # results that are checked in have the older name
-            line["model"] = line["model"].replace("dense baseline", "dense baseline")
+            line["model"] = line["model"].replace("dense twin", "dense baseline")
         self.models = models or list(dict.fromkeys(line["model"] for line in lines))
         self.lines = [line for line in lines if line["model"] in self.models]
 
