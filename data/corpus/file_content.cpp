@@ -60,7 +60,7 @@ bool is_binary(std::string_view bytes) {
   return control >= 32 && 50 * control > std::ssize(bytes) && !begins_with_utf8(bytes);
 }
 
-// Also the first kilobyte of one: its first header names the format.
+// By its first header, so that the beginning of an archive is enough.
 bool is_tar(std::string_view bytes) {
   constexpr std::size_t place = 257;  // of the name, in a header of POSIX 1003.1
   return bytes.size() > place && bytes.substr(place).starts_with("ustar");

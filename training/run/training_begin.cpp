@@ -68,7 +68,7 @@ void TrainingRun::load_initial() {
 void TrainingRun::resume() {
   const auto log = [this](const std::string& line) { setup_.log_line(line); };
   place_ = read_snapshot(setup_.found->path, parts(), log);
-  if (state_.step == 0) state_.logged = {};  // its line, the start's evaluation, is written anew
+  if (state_.step == 0) state_.logged = {};  // the start is evaluated and logged again
   checkpoints_.resume(*setup_.found, state_.step, log);
   if (!checkpoints_.restore_best(state_.best_step, log)) state_.best_step = 0;
   // In case it was stopped between saving and keeping a milestone.

@@ -278,8 +278,9 @@ std::optional<Evaluation> TrainingRun::evaluate(bool record) {
 // What training makes of the model is compared with this, which is no candidate for the best. It takes none
 // of the time that a phase divides among its steps.
 void TrainingRun::evaluate_start() {
-  const bool has_scales = setup_.recipe.precision.fp8_recipe == Float8Config::Scaling::current;
-  if (!setup_.task->evaluates() || !has_scales) return;
+  if (!setup_.task->evaluates()) return;
+  // Delayed scaling has measured no scales yet.
+  if (setup_.recipe.precision.fp8_recipe == Float8Config::Scaling::delayed) return;
   if (const auto start = evaluate(false)) log_evaluation(*start, false);
   accounted_ = std::chrono::steady_clock::now();
 }

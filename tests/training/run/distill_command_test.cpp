@@ -123,6 +123,10 @@ TEST_F(DistillCommand, MakesAStudent) {
   EXPECT_TRUE(std::filesystem::exists(folder() / "exported/modules.json"));
   EXPECT_THAT(read_text(folder() / "exported/README.md"),
               AllOf(HasSubstr("by the answers of `teacher`"), HasSubstr("teacher = \"teacher\"")));
+  ASSERT_EQ(run_program({"export", at("student/student.h5"), "--to", at("untrained")}).code, 0);
+  EXPECT_THAT(read_text(folder() / "untrained/README.md"),
+              AllOf(HasSubstr("None since the weights of a dense model were compacted"),
+                    testing::Not(HasSubstr("Trained with"))));
   EXPECT_EQ(run_program(
                 {"embed", at("student"), "--input", at("dev.tsv"), "--text", "first", "--output", at("v.h5")})
                 .code,
