@@ -41,4 +41,12 @@ std::string to_string(const RecipeChange& change) {
   return fmt::format("{} from {} to {}", change.key, shown(change.from), shown(change.to));
 }
 
+std::string override_of(const std::string& key, const std::string& text) {
+  return key + "=" + Codec<std::string>::write(text);
+}
+
+std::string override_of(const std::string& key, const std::vector<std::string>& texts) {
+  return key + "=" + Codec<std::vector<std::string>>::write(texts);
+}
+
 }  // namespace comera

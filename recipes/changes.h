@@ -20,4 +20,8 @@ std::vector<RecipeChange> recipe_changes(const Recipe& from, const Recipe& to);
 // "phase.0.steps from 100 to 200", "optim.clip_norm from nothing to 1".
 std::string to_string(const RecipeChange& change);
 
+// The override that gives a key this text, or these, whatever characters they have.
+std::string override_of(const std::string& key, const std::string& text);
+std::string override_of(const std::string& key, const std::vector<std::string>& texts);
+
 }  // namespace comera

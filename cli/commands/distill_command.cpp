@@ -17,6 +17,7 @@
 #include "data/annotations/annotated_examples.h"
 #include "data/tables/examples.h"
 #include "kernels/core/console.h"
+#include "recipes/changes.h"
 #include "storage/folder.h"
 #include "storage/folder_lock.h"
 #include "training/distillation/trained_teacher.h"
@@ -43,19 +44,15 @@ bool learns_vectors(const Recipe& teacher) {
 // alone a student that has lost most of its layers' weights learns little; one with the teacher's shapes
 // learns from its tokens too, or, where answers are kept, from its vectors.
 std::vector<std::string> usual_settings(const Recipe& teacher, const DistillOptions& options) {
-  std::vector<std::string> length;
   const ModelSection& model = teacher.model;
-  if (constexpr std::int64_t usual_length = 128;
-      model.positions == Positions::learned && model.max_positions < usual_length)
-    length = {fmt::format("phase.0.length={}", model.max_positions)};
-  if (learns_vectors(teacher)) return length;
-  std::vector<std::string> settings = {"distillation.logits=1", "model.dropout=0",
-                                       "model.attention_dropout=0"};
-  settings.insert(settings.end(), length.begin(), length.end());
+  std::vector<std::string> settings = {fmt::format("phase.0.length={}", usual_length(model))};
+  if (learns_vectors(teacher)) return settings;
+  settings.insert(settings.end(),
+                  {"distillation.logits=1", "model.dropout=0", "model.attention_dropout=0"});
   if (!options.training.from.empty()) return settings;
   if (!options.cache)
     settings.insert(settings.end(), {"distillation.hidden=1", "distillation.relations=1"});
-  else if (reads_sequences(teacher.model.head) && teacher.model.pairs == PairEncoding::joint)
+  else if (reads_sequences(model.head) && model.pairs == PairEncoding::joint)
     settings.emplace_back("distillation.vectors=1");
   return settings;
 }
@@ -133,10 +130,10 @@ std::vector<std::string> classes_of(const Recipe& teacher, const data::Task& tas
 // The recipe where none is named, and what the teacher and its kept answers set in it.
 void take_teacher(TrainingCommandOptions& training, const std::filesystem::path& checkpoint,
                   const Recipe& teacher, const DistillOptions& options) {
-  std::vector<std::string> settings = {fmt::format("distillation.teacher=\"{}\"", checkpoint.string())};
+  std::vector<std::string> settings = {override_of("distillation.teacher", checkpoint.string())};
   if (options.cache)
-    settings.push_back(fmt::format("distillation.cache=\"{}\"",
-                                   (storage::from_root(training.output) / "answers.h5").string()));
+    settings.push_back(
+        override_of("distillation.cache", (storage::from_root(training.output) / "answers.h5").string()));
   if (training.recipe.file.empty()) {
     training.recipe.file = learns_vectors(teacher) ? "distill" : "table";
     for (const std::string& setting : usual_settings(teacher, options)) settings.push_back(setting);
@@ -167,7 +164,7 @@ FinetuneOptions with_student(const DistillOptions& options, Communicator& commun
       !classes.empty()) {
     recipe.task.labels = classes;
     training.recipe.overrides.insert(training.recipe.overrides.begin(),
-                                     fmt::format("task.labels=[\"{}\"]", fmt::join(classes, "\",\"")));
+                                     override_of("task.labels", classes));
   }
   if (makes_student) {
     if (!is_begun) require_teacher_fits(resolve_task(recipe));

@@ -18,8 +18,9 @@
 
 namespace comera::cli {
 
-namespace {
-constexpr std::int64_t usual_length = 128;
+std::int64_t usual_length(const ModelSection& model) {
+  constexpr std::int64_t usual = 128;
+  return model.positions == Positions::learned ? std::min(usual, model.max_positions) : usual;
 }
 
 void add_calibration_options(CLI::App& command, CalibrationOptions& options, CLI::Option& needed) {
@@ -45,8 +46,7 @@ Activations measure(const std::filesystem::path& checkpoint, const data::Task& t
   const Recipe recipe = checkpoint_recipe(*trained.reader);
   const ModelSection& model = recipe.model;
   const data::Tokenizer tokenizer = load_tokenizer_of(*trained.reader, trained.tokenizer);
-  const std::int64_t length =
-      model.positions == Positions::learned ? std::min(usual_length, model.max_positions) : usual_length;
+  const std::int64_t length = usual_length(model);
   const Ticker ticker(fmt::format("activations over {}", called));
   const auto examples = data::Examples::read(task, task.train, tokenizer, false, length);
   std::unique_ptr<data::SampleSource> texts;

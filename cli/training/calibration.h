@@ -22,6 +22,9 @@ struct CalibrationOptions {
   bool given() const { return !file.empty(); }
 };
 
+// Tokens of the sequences in which texts are read where nothing else is said, if the model has the positions.
+std::int64_t usual_length(const ModelSection& model);
+
 // --activations and --text, which need the option given.
 void add_calibration_options(CLI::App& command, CalibrationOptions& options, CLI::Option& needed);
 

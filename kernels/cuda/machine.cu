@@ -78,6 +78,7 @@ MachineModel machine_of(const GpuProperties& gpu, bool tf32) {
           .bytes_per_second = 2 * gpu.memory_clock * gpu.memory_bus / 8,
           .seconds_per_call = seconds_between_kernels,
           .part_bytes = part_bytes_of(gpu.memory),
+          .cached_bytes = part_bytes_of(gpu.memory),
           .head_sizes = {32, 64, 128}};
 }
 

@@ -20,6 +20,9 @@ struct MachineModel {
   // Bytes that an operation may hold at once of a tensor that it makes in parts, such as logits: few on a
   // processor, whose caches hold them; many on a GPU, where each part costs launches.
   std::int64_t part_bytes = 16 << 20;
+  // Bytes of a part of a weight, or of its gradient, that several products in a row read or write: what stays
+  // in a core's own cache on a processor, and no less than the above on a GPU.
+  std::int64_t cached_bytes = 512 << 10;
 
   // The sizes that attention pads a head to, ascending; zeros: it takes heads of any size as they are.
   std::array<std::int64_t, 3> head_sizes = {};
@@ -42,6 +45,7 @@ inline constexpr MachineModel h100{.flops_per_second = 132 * 1.98e9 * 256,
                                    .bytes_per_second = 2 * 2.619e9 * 5120 / 8,
                                    .seconds_per_call = 2e-6,
                                    .part_bytes = 512 << 20,
+                                   .cached_bytes = 512 << 20,
                                    .head_sizes = {32, 64, 128}};
 
 }  // namespace comera

@@ -129,7 +129,8 @@ PositionTables::PositionTables(ParameterStore& store, const EncoderConfig& confi
 void PositionTables::add_biases(ParameterStore& store, const EncoderConfig& config, Allocator& allocator) {
   bucket_biases_ = store.add({.name = "embedding.relative_bias",
                               .role = ParameterRole::frozen,
-                              .shape = {config.relative_buckets, config.heads}});
+                              .shape = {config.relative_buckets, config.heads},
+                              .initializer = {}});
   const std::vector<std::int32_t> buckets =
       buckets_of_distances(config.max_positions, config.relative_buckets);
   const std::int64_t distances = std::ssize(buckets);

@@ -228,10 +228,9 @@ Tensor left_rows(const Tensor& left, std::int64_t first, std::int64_t count) {
 
 }  // namespace
 
-// A divisor of the left rows, so that all parts have one size: in float32 a part stays in a CPU's cache.
+// A divisor of the left rows, so that all parts have one size.
 std::int64_t TTMEmbedding::left_rows_at_once(const MachineModel& machine) const {
-  const bool gpu = store_.value(train_.cores[0]).device().kind == DeviceKind::cuda;
-  const std::int64_t elements = machine.part_bytes / (gpu ? 1 : 4) / static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t elements = machine.cached_bytes / static_cast<std::int64_t>(size_of(store_.compute()));
   const std::int64_t row = train_.right_rows() * train_.left_columns() * train_.right_columns();
   std::int64_t count = std::clamp<std::int64_t>(elements / row, 1, train_.left_rows());
   while (train_.left_rows() % count != 0) --count;

@@ -73,6 +73,7 @@ TEST(GpuMachine, WithoutAGpuIsAnH100) {
   EXPECT_DOUBLE_EQ(h100.bytes_per_second, machine.bytes_per_second);
   EXPECT_DOUBLE_EQ(h100.seconds_per_call, machine.seconds_per_call);
   EXPECT_EQ(h100.part_bytes, machine.part_bytes);
+  EXPECT_EQ(h100.cached_bytes, machine.cached_bytes);
   EXPECT_EQ(h100.head_sizes, machine.head_sizes);
 }
 

@@ -174,6 +174,48 @@ void sequence_cases(std::vector<OperationCase>& cases, std::int64_t sequences, s
                        world.run(op);
                      }});
 }
+// The largest of a row twice: the first is the prediction.
+void tie_case(std::vector<OperationCase>& cases, std::int64_t classes, std::int64_t apart,
+              const std::vector<std::int32_t>& first) {
+  cases.push_back({fmt::format("SoftmaxCrossEntropy_ties_{}", classes), 4e-6, [=](OpTestContext& world) {
+                     const auto rows = std::ssize(first);
+                     std::vector<float> logits(2 * rows * classes, -1.F);
+                     std::vector<std::int32_t> targets = first;
+                     for (std::int64_t row = 0; row < 2 * rows; ++row) {
+                       const std::int64_t largest = row * classes + first[row % rows];
+                       logits[largest] = logits[largest + apart] = 2;
+                       if (row >= rows)
+                         targets.push_back(first[row - rows] + static_cast<std::int32_t>(apart));
+                     }
+                     SoftmaxCrossEntropy op;
+                     op.logits = world.chosen("logits", {1, 2 * rows, classes}, logits);
+                     op.targets = world.integers(targets);
+                     op.count = world.integers({static_cast<std::int32_t>(2 * rows)});
+                     op.classes = classes, op.gradient = true;
+                     op.results = world.results();
+                     world.run(op);
+                   }});
+}
+
+void decoder_case(std::vector<OperationCase>& cases, std::int64_t classes, std::int64_t width,
+                  std::int64_t rows, std::int32_t count) {
+  cases.push_back({fmt::format("DenseMaskedCrossEntropy_{}_{}_{}", classes, width, rows), 4e-6,
+                   [=](OpTestContext& world) {
+                     DenseMaskedCrossEntropy op;
+                     op.h = world.input({rows, width}), op.table = world.input({classes, width});
+                     op.dtable = world.master_output("dtable", {classes, width});
+                     op.bias = world.master({classes}), op.dbias = world.master_output("dbias", {classes});
+                     std::vector<std::int32_t> targets;
+                     for (std::int64_t r = 0; r < rows; ++r)
+                       targets.push_back(static_cast<std::int32_t>((classes - 1) - r * 7919 % classes));
+                     op.targets = world.integers(targets), op.count = world.integers({count});
+                     op.gradient = true;
+                     op.dh = world.output("dh", {rows, width});
+                     op.results = world.results();
+                     world.run(op);
+                   }});
+}
+
 }  // namespace
 
 void add_loss_cases(std::vector<OperationCase>& cases) {
@@ -219,22 +261,10 @@ void add_loss_cases(std::vector<OperationCase>& cases) {
   relation_cases(cases, 17, 13, 71, 24, 3);
   relation_cases(cases, 33, 33, 8, 130, 5);
   relation_cases(cases, 5, 0, 8, 16, 2);
-  // The largest of a row twice, beside each other: the first is the prediction.
-  cases.push_back({"SoftmaxCrossEntropy_ties", 4e-6, [](OpTestContext& world) {
-                     constexpr std::int64_t classes = 70;
-                     const std::vector<std::int32_t> first = {0, 1, 31, 33, 63, 68};
-                     std::vector<float> logits(first.size() * classes, -1.F);
-                     for (std::size_t row = 0; row < first.size(); ++row)
-                       logits[row * classes + first[row]] = logits[row * classes + first[row] + 1] = 2;
-                     SoftmaxCrossEntropy op;
-                     const auto rows = static_cast<std::int64_t>(first.size());
-                     op.logits = world.chosen("logits", {1, rows, classes}, logits);
-                     op.targets = world.integers(first);
-                     op.count = world.integers({static_cast<std::int32_t>(rows)});
-                     op.classes = classes, op.gradient = true;
-                     op.results = world.results();
-                     world.run(op);
-                   }});
+  tie_case(cases, 70, 1, {0, 1, 31, 33, 63, 68});
+  tie_case(cases, 3000, 1500, {0, 3, 1023, 1024, 1400});
+  decoder_case(cases, 300, 24, 9, 7);
+  decoder_case(cases, 20003, 16, 9, 7);  // in parts, of other sizes in other number formats
 }
 
 }  // namespace comera::test

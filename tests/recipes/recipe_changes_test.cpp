@@ -30,6 +30,14 @@ TEST(RecipeChanges, AreNamedAsOverridesNameThem) {
   EXPECT_EQ(to_string(changes[1]), "phase.0.steps from 10 to 20");
 }
 
+TEST(RecipeChanges, AnOverrideHoldsTextsOfAnyCharacters) {
+  const std::string name = "a \"quoted\" back\\slash, with a\ttab = [#]";
+  const Recipe given = with({override_of("data.train", name)});
+  EXPECT_EQ(given.data.train, name);
+  const std::vector<std::string> labels = {"5\" disk", "a, b", "]"};
+  EXPECT_EQ(with({override_of("task.labels", labels)}).task.labels, labels);
+}
+
 TEST(RecipeChanges, KeysComeAndGo) {
   const Recipe steps = with({});
   Recipe epochs = steps;

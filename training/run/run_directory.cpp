@@ -51,6 +51,12 @@ bool is_lock(int file) {
 
 }  // namespace
 
+void refuse_run(const std::filesystem::path& path) {
+  throw UsageError(
+      fmt::format("{}: already holds a run; choose another --output, or continue the run with --resume auto",
+                  path.string()));
+}
+
 RunDirectory::RunDirectory(std::filesystem::path path, RunMode mode)
     : path_(std::move(path)), new_folders_(path_) {
   if (mode == RunMode::resume && !holds_run())
@@ -65,10 +71,7 @@ RunDirectory::RunDirectory(std::filesystem::path path, RunMode mode)
     storage::remove_left_overs_of_ended_in(path_);
     storage::remove_left_overs_of_ended_in(milestones());
     resumes_ = holds_run();
-    if (mode == RunMode::fresh && resumes_)
-      throw UsageError(fmt::format(
-          "{}: already holds a run; choose another --output, or continue the run with --resume auto",
-          path_.string()));
+    if (mode == RunMode::fresh && resumes_) refuse_run(path_);
     if (!resumes_) refuse_files_of_others();
     own_checkpoints_ = !storage::is_taken(checkpoints());
   } catch (...) {

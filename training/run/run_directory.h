@@ -16,6 +16,9 @@ enum class RunMode : std::uint8_t {
   automatic,  // resumes if it contains a run
 };
 
+// Throws the UsageError for a run where a new one should begin.
+[[noreturn]] void refuse_run(const std::filesystem::path& path);
+
 // A run's directory: recipe.toml, metrics.jsonl, checkpoints/, and the run's other files. It is locked as
 // long as the object lives; the system releases the lock of a killed process. A directory that contains no
 // run at the end is removed if it was created here; nothing that existed before is removed.

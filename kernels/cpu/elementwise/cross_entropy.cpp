@@ -25,18 +25,21 @@ struct RowResult {
 
 struct Memory {
   float* dbias = nullptr;   // (pieces, classes)
-  float* logits = nullptr;  // (pieces, classes); for a narrow type only
+  float* logits = nullptr;  // (pieces, classes); a divergence's in a narrow type only
   RowResult* rows = nullptr;
 };
 template <class Operation>
 Memory take(const Operation& op, Scratch& scratch) {
   Memory memory;
   memory.dbias = scratch.floats(pieces_of(op) * op.classes);
-  if (op.compute() != DType::float32) memory.logits = scratch.floats(pieces_of(op) * op.classes);
+  if (std::is_same_v<Operation, SoftmaxDivergence> && op.compute() != DType::float32)
+    memory.logits = scratch.floats(pieces_of(op) * op.classes);
   memory.rows = reinterpret_cast<RowResult*>(
       scratch.floats(op.logits.dim(1) * static_cast<std::int64_t>(sizeof(RowResult) / sizeof(float))));
   return memory;
 }
+
+constexpr std::int64_t longest_stretch = 1024;
 
 // A row's logits lie in runs of `inner`; visits their real classes in ranges short enough to be summed in
 // single precision.
@@ -50,11 +53,10 @@ class LogitRow {
   // body(z, class of z[0], count)
   template <class Body>
   void for_each_stretch(const Body& body) const {
-    constexpr std::int64_t stretch = 1024;
     for (std::int64_t o = 0; o * inner_ < classes_; ++o) {
       const std::int64_t real = std::min(inner_, classes_ - o * inner_);
-      for (std::int64_t i = 0; i < real; i += stretch) {
-        body(run(o) + i, o * inner_ + i, std::min(stretch, real - i));
+      for (std::int64_t i = 0; i < real; i += longest_stretch) {
+        body(run(o) + i, o * inner_ + i, std::min(longest_stretch, real - i));
       }
     }
   }
@@ -77,15 +79,6 @@ LogitRow<T> row_of(const Operation& op, std::int64_t r) {
   return {op.logits.template data<T>() + r * inner, op.logits.dim(0), inner, rows * inner, op.classes};
 }
 
-// The first of equal largest logits counts.
-bool is_largest(const LogitRow<float>& row, std::int64_t target, float maximum) {
-  if (row.at(target) != maximum) return false;
-  for (std::int64_t c = 0; c < target; ++c) {
-    if (row.at(c) == maximum) return false;
-  }
-  return true;
-}
-
 // Of x[0 .. count) and `least`.
 float largest_of(const float* x, std::int64_t count, float least) {
   vec top = splat(least);
@@ -104,38 +97,61 @@ void add_row(const LogitRow<float>& row, float* to) {
   });
 }
 
-RowResult one_row(const SoftmaxCrossEntropy& op, std::int64_t r, const LogitRow<float>& row, float* dbias) {
+// Logits of a narrow type have fewer digits than the quicker of the two.
+template <class T>
+vec exponential(vec x) {
+  if constexpr (is_narrow<T>)
+    return exp2(x * 1.44269504f);
+  else
+    return exp(x);
+}
+
+// Reads a row twice, from where it is: once for the sum of exponentials, which is scaled where a stretch has
+// a larger logit than those before it, and once for the gradient.
+template <class T>
+RowResult one_row(const SoftmaxCrossEntropy& op, std::int64_t r, const LogitRow<T>& row, float* dbias) {
   const std::int64_t target = op.targets.data<std::int32_t>()[op.row_begin + r];
   const float* bias = op.bias ? op.bias.data<float>() : nullptr;
   const float weight = op.weights ? op.weights.data<float>()[op.row_begin + r] : 1.F;
-  float maximum = bias == nullptr ? row.at(0) : row.at(0) + bias[0];
-  row.for_each_stretch([&](float* z, std::int64_t first, std::int64_t count) {
-    if (bias != nullptr) {
-      for_columns(0, count, [&](std::int64_t c, auto at) {
-        at.store(z + c, at.load(z + c) + at.load(bias + first + c));
-      });
-    }
-    maximum = largest_of(z, count, maximum);
-  });
-  const float target_logit = row.at(target);
-  const bool correct = is_largest(row, target, maximum);
+  const auto logit = [&](std::int64_t c) {
+    return static_cast<float>(row.at(c)) + (bias == nullptr ? 0.F : bias[c]);
+  };
+  const auto logits = [&](auto at, const T* z, std::int64_t c, std::int64_t first) {
+    const vec own = at.load(z + c);
+    return bias == nullptr ? own : own + at.load(bias + first + c);
+  };
+  float maximum = logit(0);
+  std::int64_t largest_in = 0;  // the stretch of the first of equal largest logits
   double total = 0;
-  row.for_each_stretch([&](float* z, std::int64_t, std::int64_t count) {
+  row.for_each_stretch([&](const T* z, std::int64_t first, std::int64_t count) {
+    alignas(64) float stretch[longest_stretch];
+    for_columns(0, count, [&](std::int64_t c, auto at) { at.store(stretch + c, logits(at, z, c, first)); });
+    if (const float top = largest_of(stretch, count, maximum); top > maximum) {
+      total *= std::exp(static_cast<double>(maximum) - top);
+      maximum = top;
+      largest_in = first;
+    }
     vec some = splat(0);
     for_columns(0, count, [&](std::int64_t c, auto at) {
-      const vec e = exp(at.load(z + c) - maximum);
-      some += at.keep(e);
-      if (op.gradient) at.store(z + c, e);
+      some += at.keep(exponential<T>(at.load(stretch + c) - maximum));
     });
     total += sum(some);
   });
+  const float target_logit = logit(target);
+  bool correct = target_logit == maximum;  // and no class before it has as much
+  for (std::int64_t c = largest_in; correct && c < target; ++c) correct = logit(c) != maximum;
   if (op.gradient) {
     const auto inverse = static_cast<float>(weight / total);
-    row.for_each_stretch([&](float* z, std::int64_t, std::int64_t count) {
-      for_columns(0, count, [&](std::int64_t c, auto at) { at.store(z + c, at.load(z + c) * inverse); });
+    row.for_each_stretch([&](T* z, std::int64_t first, std::int64_t count) {
+      for_columns(0, count, [&](std::int64_t c, auto at) {
+        const vec p = exponential<T>(logits(at, z, c, first) - maximum) * inverse;
+        at.store(z + c, p);
+        if (dbias != nullptr) at.store(dbias + first + c, at.load(dbias + first + c) + p);
+      });
     });
-    row.at(target) -= weight;
-    if (dbias != nullptr) add_row(row, dbias);
+    const float p = exponential<T>(splat(target_logit - maximum))[0] * inverse;
+    row.at(target) = static_cast<T>(p - weight);
+    if (dbias != nullptr) dbias[target] -= weight;
   }
   return {.loss = weight * (static_cast<double>(maximum) + std::log(total) - target_logit),
           .weight = weight,
@@ -190,24 +206,24 @@ RowResult one_row(const SoftmaxDivergence& op, std::int64_t r, const LogitRow<fl
   return {.loss = op.factor * t * t * divergence, .weight = op.counts ? 1. : 0., .correct = 0};
 }
 
+template <class T>
+RowResult one_row_as(const SoftmaxCrossEntropy& op, std::int64_t r, float*, float* dbias) {
+  return one_row(op, r, row_of<T>(op, r), dbias);
+}
+
 // Logits of a narrow type are rounded once, at the end: intermediate values are in a single-precision copy.
-template <class T, class Operation>
-RowResult one_row_as(const Operation& op, std::int64_t r, float* copy, float* dbias) {
+template <class T>
+RowResult one_row_as(const SoftmaxDivergence& op, std::int64_t r, float* copy, float* dbias) {
   const LogitRow<T> row = row_of<T>(op, r);
-  RowResult result;
-  if constexpr (!is_narrow<T>) {
-    result = one_row(op, r, row, dbias);
-  } else {
-    row.for_each_stretch([&](const T* z, std::int64_t first, std::int64_t count) {
-      for_columns(0, count, [&](std::int64_t c, auto at) { at.store(copy + first + c, at.load(z + c)); });
-    });
-    result = one_row(op, r, {copy, 1, op.classes, op.classes, op.classes}, dbias);
-    if (!op.gradient) return result;
-    row.for_each_stretch([&](T* z, std::int64_t first, std::int64_t count) {
-      for_columns(0, count, [&](std::int64_t c, auto at) { at.store(z + c, at.load(copy + first + c)); });
-    });
-  }
-  if (op.gradient) row.clear_from(op.classes);
+  if constexpr (!is_narrow<T>) return one_row(op, r, row, dbias);
+  row.for_each_stretch([&](const T* z, std::int64_t first, std::int64_t count) {
+    for_columns(0, count, [&](std::int64_t c, auto at) { at.store(copy + first + c, at.load(z + c)); });
+  });
+  const RowResult result = one_row(op, r, {copy, 1, op.classes, op.classes, op.classes}, dbias);
+  if (!op.gradient) return result;
+  row.for_each_stretch([&](T* z, std::int64_t first, std::int64_t count) {
+    for_columns(0, count, [&](std::int64_t c, auto at) { at.store(z + c, at.load(copy + first + c)); });
+  });
   return result;
 }
 
@@ -298,6 +314,7 @@ void all_rows(const Operation& op, const KernelContext& context) {
     for (std::int64_t r = rows * piece / pieces; r < rows * (piece + 1) / pieces; ++r) {
       if (r < real) {
         memory.rows[r] = one_row_as<T>(op, r, copy, dbias);
+        if (op.gradient) row_of<T>(op, r).clear_from(op.classes);
       } else if (op.gradient) {
         row_of<T>(op, r).clear_from(0);
       }

@@ -26,23 +26,38 @@ std::int64_t padded_classes(const Context& context, std::int64_t classes) {
                                                            : classes;
 }
 
+// The classes in parts of rows of the table, so that a part is read from a cache by the products with it.
+struct ClassParts {
+  std::int64_t classes, size, count;
+
+  ClassParts(const Context& context, const Tensor& table) : classes(table.dim(0)) {
+    const std::int64_t row = table.dim(1) * static_cast<std::int64_t>(size_of(table.dtype()));
+    size = std::max<std::int64_t>(context.backend.machine().cached_bytes / row / 32 * 32, 32);
+    if (size >= classes) size = padded_classes(context, classes);
+    count = (classes + size - 1) / size;
+  }
+  std::int64_t first(std::int64_t part) const { return part * size; }
+  std::int64_t real(std::int64_t part) const { return std::min(size, classes - first(part)); }
+};
+
 void dense_masked_cross_entropy(const DenseMaskedCrossEntropy& op, const Context& context) {
-  const std::int64_t rows = rows_to_compute(context, op.count, op.h.dim(0)), width = op.h.dim(1),
-                     classes = op.table.dim(0), padded = padded_classes(context, classes);
-  const std::int64_t chunk = rows_per_chunk(context, rows, padded, op.compute());
+  const std::int64_t rows = rows_to_compute(context, op.count, op.h.dim(0)), width = op.h.dim(1);
+  const ClassParts parts(context, op.table);
+  const std::int64_t chunk = rows_per_chunk(context, rows, parts.count * parts.size, op.compute());
   for (std::int64_t begin = 0; begin < rows; begin += chunk) {
     const std::int64_t size = std::min(chunk, rows - begin);
     ArenaScope scope(context.arena);
-    const Tensor logits = scope.tensor({1, size, padded}, op.compute());
+    const Tensor logits = scope.tensor({parts.count, size, parts.size}, op.compute());
     const Tensor h = op.h.rows(begin, size);
-    run(context, MatrixProduct{.a = h,
-                               .b = op.table,
-                               .c = logits,
-                               .m = size,
-                               .n = classes,
-                               .k = width,
-                               .transpose_b = true,
-                               .ldc = padded});
+    for (std::int64_t part = 0; part < parts.count; ++part)
+      run(context, MatrixProduct{.a = h,
+                                 .b = op.table.rows(parts.first(part), parts.real(part)),
+                                 .c = logits.rows(part, 1),
+                                 .m = size,
+                                 .n = parts.real(part),
+                                 .k = width,
+                                 .transpose_b = true,
+                                 .ldc = parts.size});
     softmax_losses(context,
                    SoftmaxCrossEntropy{.logits = logits,
                                        .bias = op.bias,
@@ -50,27 +65,37 @@ void dense_masked_cross_entropy(const DenseMaskedCrossEntropy& op, const Context
                                        .targets = op.targets,
                                        .count = op.count,
                                        .row_begin = begin,
-                                       .classes = classes,
+                                       .classes = parts.classes,
                                        .gradient = op.gradient,
                                        .results = op.results},
                    op.soft, op.draws);
     if (!op.gradient) continue;
-    run(context, MatrixProduct{.a = logits,
-                               .b = op.table,
-                               .c = op.dh.rows(begin, size),
-                               .m = size,
-                               .n = width,
-                               .k = classes,
-                               .lda = padded});
-    run(context, MatrixProduct{.a = logits,
-                               .b = h,
-                               .c = op.dtable,
-                               .m = classes,
-                               .n = width,
-                               .k = size,
-                               .transpose_a = true,
-                               .accumulate = true,
-                               .lda = padded});
+    // The parts are summed: not in a narrow type.
+    const Tensor dh_rows = op.dh.rows(begin, size);
+    const DType master = master_of(op.compute());
+    const Tensor dh =
+        parts.count == 1 || master == op.compute() ? dh_rows : scope.tensor(dh_rows.shape(), master);
+    for (std::int64_t part = 0; part < parts.count; ++part) {
+      const Tensor dlogits = logits.rows(part, 1);
+      run(context, MatrixProduct{.a = dlogits,
+                                 .b = op.table.rows(parts.first(part), parts.real(part)),
+                                 .c = dh,
+                                 .m = size,
+                                 .n = width,
+                                 .k = parts.real(part),
+                                 .accumulate = part > 0,
+                                 .lda = parts.size});
+      run(context, MatrixProduct{.a = dlogits,
+                                 .b = h,
+                                 .c = op.dtable.rows(parts.first(part), parts.real(part)),
+                                 .m = parts.real(part),
+                                 .n = width,
+                                 .k = size,
+                                 .transpose_a = true,
+                                 .accumulate = true,
+                                 .lda = parts.size});
+    }
+    if (dh.dtype() != op.compute()) run(context, Cast{.x = dh, .y = dh_rows});
   }
   if (op.gradient) clear_other_rows(context, op.dh, rows);
 }
