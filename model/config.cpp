@@ -213,6 +213,10 @@ void EncoderConfig::validate() const {
   kind("tensorized.ffn_down", tensorized.ffn_down, ffn, hidden);
   kind("tensorized.head", tensorized.head, hidden, head_outputs());
   if (tensorized.embedding) tensorized.embedding->validate("tensorized.embedding", vocabulary, table_width());
+  COMERA_CHECK(!tensorized.embedding || tensorized.embedding->frequent_rows == 0 ||
+                   tensorized.lookup == LookupKind::factors,
+               "tensorized.embedding.frequent_rows needs tensorized.lookup = \"factors\", not \"{}\"",
+               name_of(tensorized.lookup));
   COMERA_CHECK(
       compute != DType::bfloat16 || tensorized.plan != PlanKind::modewise,
       "tensorized.plan = \"modewise\" would round to bfloat16 after every mode; choose another plan or "

@@ -48,6 +48,7 @@ void set_size(Recipe& recipe, const ModelSize& size, std::int64_t vocabulary) {
   set(trains.ffn_up, {{small, large}, {2 * large, 2 * small}, {small, size.rank, 2 * small}});
   set(trains.ffn_down, {{2 * small, 2 * large}, {large, small}, {2 * small, size.rank, small}});
   const bool projection = trains.embedding && trains.embedding->projection;  // from half of the width
+  const std::int64_t frequent = trains.embedding ? trains.embedding->frequent_rows : 0;
   const std::vector<std::int64_t> rows = row_modes(vocabulary),
                                   columns = {size.hidden / 64, 8, projection ? 4 : 8};
   const auto bond = [&](std::size_t k) {
@@ -55,7 +56,7 @@ void set_size(Recipe& recipe, const ModelSize& size, std::int64_t vocabulary) {
     for (std::size_t i = 0; i < rows.size(); ++i) (i < k ? left : right) *= rows[i] * columns[i];
     return std::min({size.rank, left, right});
   };
-  trains.embedding = {rows, columns, {bond(1), bond(2)}, projection};
+  trains.embedding = {rows, columns, {bond(1), bond(2)}, projection, frequent < vocabulary ? frequent : 0};
 }
 
 }  // namespace comera

@@ -257,6 +257,13 @@ OnnxLayers::Value OnnxLayers::look_up(const Value& ids) {
                              graph_.node("Mod", {ids, rows})});
   const std::int64_t width = factors.left.shape[1] * factors.right.shape[2];
   Value found = reshape(graph_.node("MatMul", {left, right}), {0, 0, width});
+  if (const auto frequent = find(token_table + ".frequent")) {
+    const Value own = graph_.node("Less", {ids, graph_.integer(frequent->shape[0])});
+    const Value places = graph_.node("Where", {own, ids, graph_.integer(0)});
+    const Value rows = graph_.node(
+        "Gather", {graph_.floats(token_table + ".frequent", frequent->shape, frequent->values), places});
+    found = graph_.node("Where", {graph_.node("Unsqueeze", {own, graph_.integers({-1})}), rows, found});
+  }
   if (const auto projection = find(token_table + ".projection"))
     return product(found, token_table + ".projection", *projection);
   return found;
@@ -290,9 +297,15 @@ OnnxLayers::Value OnnxLayers::decode(const Value& x) {
   const Value all = graph_.node("MatMul", {rows, reshape(inner, {0, 0, left[1] * left[2], right[0]})});
   Value logits = reshape(all, {0, 0, left[0] * right[0]});
   const std::int64_t vocabulary = model_.config().vocabulary;
-  if (left[0] * right[0] == vocabulary) return logits;
-  return graph_.node("Slice",
-                     {logits, graph_.integers({0}), graph_.integers({vocabulary}), graph_.integers({-1})});
+  const auto frequent = find(token_table + ".frequent");
+  const std::int64_t own = frequent ? frequent->shape[0] : 0;
+  if (own > 0 || left[0] * right[0] != vocabulary)
+    logits = graph_.node(
+        "Slice", {logits, graph_.integers({own}), graph_.integers({vocabulary}), graph_.integers({-1})});
+  if (own == 0) return logits;
+  const Value first = graph_.node("MatMul", {narrow, graph_.node("Transpose", {token_table + ".frequent"},
+                                                                 {{"perm", OnnxGraph::Shape{1, 0}}})});
+  return graph_.node("Concat", {first, logits}, {{"axis", std::int64_t{-1}}});
 }
 
 }  // namespace comera::exchange

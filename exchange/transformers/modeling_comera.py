@@ -100,7 +100,7 @@ class Table(nn.Embedding):
 
 class TensorTrainTable(nn.Module):
     """The same as a tensor-train matrix: cores (r_before, rows, columns, r_behind). It may be narrower than the table:
-    then a matrix leads to the width."""
+    then a matrix leads to the width. The first ids may have rows of their own."""
 
     def __init__(self, config, shape):
         super().__init__()
@@ -114,6 +114,10 @@ class TensorTrainTable(nn.Module):
             self.projection = nn.Parameter(torch.empty(math.prod(columns), config.embedding_size))
         else:
             self.register_parameter("projection", None)
+        if shape.get("frequent_rows"):
+            self.frequent = nn.Parameter(torch.empty(shape["frequent_rows"], math.prod(columns)))
+        else:
+            self.register_parameter("frequent", None)
 
     @staticmethod
     def merge(cores):
@@ -136,15 +140,20 @@ class TensorTrainTable(nn.Module):
         left, right = self.factors()
         rows = torch.einsum("...ak,k...b->...ab", left[ids // right.shape[1]], right[:, ids % right.shape[1]])
         rows = rows.flatten(-2)
+        if self.frequent is not None:
+            own = self.frequent[ids.clamp(max=len(self.frequent) - 1)]
+            rows = torch.where((ids < len(self.frequent)).unsqueeze(-1), own, rows)
         return rows if self.projection is None else rows @ self.projection
 
     def decode(self, h):
         left, right = self.factors()
         if self.projection is not None:
             h = h @ self.projection.T
+        own = None if self.frequent is None else h @ self.frequent.T
         h = h.unflatten(-1, (left.shape[1], right.shape[2]))
         inner = torch.einsum("...ab,krb->...akr", h, right)
-        return torch.einsum("...akr,lak->...lr", inner, left).flatten(-2)[..., :self.vocabulary]
+        logits = torch.einsum("...akr,lak->...lr", inner, left).flatten(-2)[..., :self.vocabulary]
+        return logits if own is None else torch.cat([own, logits[..., len(self.frequent):]], -1)
 
 
 def linear(config, name, inputs, outputs):

@@ -55,6 +55,8 @@ Json shapes_json(const EncoderConfig& model) {
     shapes[EncoderConfig::embedding_layer] = {
         {"row_modes", table->row_modes}, {"column_modes", table->column_modes}, {"ranks", table->ranks}};
   if (table && table->projection) shapes[EncoderConfig::embedding_layer]["projection"] = true;
+  if (table && table->frequent_rows > 0)
+    shapes[EncoderConfig::embedding_layer]["frequent_rows"] = table->frequent_rows;
   for (const EncoderConfig::LinearLayer& layer : model.linear_layers())
     if (layer.shape) {
       shapes[layer.name] = {{"input_modes", layer.shape->input_modes},
@@ -250,7 +252,8 @@ void read_shapes(const ConfigMembers& members, EncoderConfig& model) {
       model.tensorized.embedding = TTMShape{.row_modes = of.get<Numbers>("row_modes"),
                                             .column_modes = of.get<Numbers>("column_modes"),
                                             .ranks = of.get<Numbers>("ranks"),
-                                            .projection = of.get<bool>("projection", false)};
+                                            .projection = of.get<bool>("projection", false),
+                                            .frequent_rows = of.get<std::int64_t>("frequent_rows", 0)};
       continue;
     }
     const TTShape shape{.input_modes = of.get<Numbers>("input_modes"),

@@ -129,6 +129,9 @@ const std::vector<Key<TTMShape>>& keys_of() {
           "projection", &S::projection,
           "the table is the tensor train times a dense matrix from its columns to the width, for lookups and "
           "decoder: a decoder then multiplies by as few columns as the train has"),
+      value("frequent_rows", &S::frequent_rows, count(0),
+            "the rows of this many first ids, the most frequent ones of usual vocabularies, are kept as they "
+            "are; the tensor train has the others"),
   };
   return keys;
 }

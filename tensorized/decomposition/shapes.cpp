@@ -118,8 +118,9 @@ std::int64_t TTMShape::gates() const {
 std::int64_t TTMShape::right_rows() const { return product(row_modes, left_cores(), row_modes.size()); }
 
 std::string TTMShape::text() const {
-  return fmt::format("[{}] x [{}] ranks {}{}", fmt::join(row_modes, ","), fmt::join(column_modes, ","),
-                     fmt::join(ranks, ","), projection ? ", projected" : "");
+  const std::string own = frequent_rows > 0 ? fmt::format(", {} rows of their own", frequent_rows) : "";
+  return fmt::format("[{}] x [{}] ranks {}{}{}", fmt::join(row_modes, ","), fmt::join(column_modes, ","),
+                     fmt::join(ranks, ","), own, projection ? ", projected" : "");
 }
 
 void TTMShape::validate(const std::string& layer, std::int64_t vocabulary, std::int64_t width) const {
@@ -136,6 +137,9 @@ void TTMShape::validate(const std::string& layer, std::int64_t vocabulary, std::
       "{}: the column modes [{}] multiply to {}, but a projection needs fewer columns than the width of "
       "{}; choose smaller column modes, or remove projection",
       layer, fmt::join(column_modes, ", "), columns(), width);
+  COMERA_CHECK(frequent_rows >= 0 && frequent_rows < vocabulary,
+               "{}: {} frequent rows in a vocabulary of {}: the train needs rows too; choose fewer", layer,
+               frequent_rows, vocabulary);
   COMERA_CHECK(
       rows() >= vocabulary,
       "{}: the row modes [{}] multiply to {}, fewer than the vocabulary of {}; choose larger row modes",

@@ -23,7 +23,22 @@ TTMEmbedding::TTMEmbedding(ParameterStore& store, const std::string& name, std::
       vocabulary_(vocabulary),
       train_(TTMCores::add(store, name, shape, deviation)),
       lookup_(lookup),
-      decoder_(decoder) {}
+      decoder_(decoder) {
+  if (shape.frequent_rows == 0) return;
+  COMERA_CHECK(lookup == LookupKind::factors,
+               "{}: frequent rows need tensorized.lookup = \"factors\", not \"{}\"", name, name_of(lookup));
+  frequent_ = store.add({.name = name + ".frequent",
+                         .role = ParameterRole::dense,
+                         .shape = {shape.frequent_rows, shape.columns()},
+                         .decays = true,
+                         .initializer = {Initializer::Kind::normal, deviation}});
+}
+
+std::vector<double> TTMEmbedding::table() const {
+  std::vector<double> rows = densify(store_, train_, vocabulary_);
+  if (frequent_) std::ranges::copy(read_tensor(store_.value(*frequent_)), rows.begin());
+  return rows;
+}
 
 Embedding::Merged TTMEmbedding::make(const Context& context, bool decodes, bool gradients) const {
   const auto keep = [&](Shape shape) { return context.arena.saved(shape, store_.dtype()); };
@@ -135,6 +150,7 @@ Embedding::Rows TTMEmbedding::look_up(const Context& context, ArenaScope& scope,
                                 .right = made->right_by_rows,
                                 .ids = ids.unique_ids,
                                 .count = ids.unique_count,
+                                .frequent = frequent(),
                                 .rows = rows});
   }
   return {.rows = rows, .index = ids.unique_index};
@@ -183,7 +199,8 @@ void TTMEmbedding::rows_backward(const Context& context, const LookupIds& ids, c
                                .count = ids.unique_count,
                                .drows = drows,
                                .dleft = merged.dleft,
-                               .dright = dright});
+                               .dright = dright,
+                               .dfrequent = frequent_ ? store_.gradient(*frequent_) : Tensor()});
   add_to_right(context, merged, dright.reshape({1, right.dim(0), right.dim(1), right.dim(2)}),
                !merged.decodes);
 }
@@ -196,6 +213,7 @@ std::int64_t TTMEmbedding::positions_at_once(const MachineModel& machine, std::i
 }
 
 bool TTMEmbedding::decodes_by_rebuilding(const MachineModel& machine, std::int64_t positions) const {
+  if (frequent_) return true;
   if (decoder_ != DecoderKind::automatic) return decoder_ == DecoderKind::rebuild;
   const double nl = static_cast<double>(train_.left_columns()),
                nr = static_cast<double>(train_.right_columns());
@@ -237,6 +255,33 @@ std::int64_t TTMEmbedding::left_rows_at_once(const MachineModel& machine) const 
   return count;
 }
 
+void TTMEmbedding::rebuild(const Context& context, const MergedTTM& factors, std::int64_t left_row,
+                           std::int64_t count, const Tensor& rows) const {
+  const std::int64_t first = left_row * train_.right_rows(), own = frequent_in(first, rows.dim(0));
+  if (own < rows.dim(0))
+    run(context, TTMTableForward{
+                     .left = left_rows(factors.left, left_row, count), .right = factors.right, .rows = rows});
+  if (own > 0) run(context, Cast{.x = frequent().rows(first, own), .y = rows.rows(0, own)});
+}
+
+void TTMEmbedding::back_to_factors(const Context& context, const Merged& merged, std::int64_t left_row,
+                                   std::int64_t count, const Tensor& drows) const {
+  const std::int64_t first = left_row * train_.right_rows(), own = frequent_in(first, drows.dim(0));
+  if (own > 0) {
+    ArenaScope scope(context.arena);
+    const Tensor from = drows.rows(0, own);
+    run(context, Add{.x = in_type(context, scope, from, store_.dtype()),
+                     .y = store_.gradient(*frequent_).rows(first, own)});
+    if (own == drows.dim(0)) return;
+    run(context, Fill{.x = from, .value = 0});
+  }
+  run(context, TTMTableBackward{.left = left_rows(merged.factors.left, left_row, count),
+                                .right = merged.factors.right,
+                                .drows = drows,
+                                .dleft = left_rows(merged.dleft, left_row, count),
+                                .dright = merged.dright});
+}
+
 void TTMEmbedding::decode(const Context& context, const Tensor& h, const Tensor& y,
                           const Merged* merged) const {
   ArenaScope scope(context.arena);
@@ -248,8 +293,7 @@ void TTMEmbedding::decode(const Context& context, const Tensor& h, const Tensor&
     const std::int64_t count = std::min(at_once, train_.left_rows() - l), first = l * right_rows;
     ArenaScope chunk(context.arena);
     const Tensor rows = chunk.tensor({count * right_rows, width}, h.dtype());
-    run(context,
-        TTMTableForward{.left = left_rows(factors.left, l, count), .right = factors.right, .rows = rows});
+    rebuild(context, factors, l, count, rows);
     run(context, MatrixProduct{.a = h,
                                .b = rows,
                                .c = y.slice(first, {y.elements() - first}),
@@ -278,28 +322,16 @@ void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const Decoder& 
   // of positions is not narrow.
   const bool lends = parts > 1;
   const Tensor drows = !decoder.gradient || lends ? rows : scope.tensor({classes, width}, master);
-  const auto rebuild = [&](std::int64_t part) {
-    run(context,
-        TTMTableForward{
-            .left = left_rows(factors.left, part * count, count), .right = factors.right, .rows = rows});
-  };
-  const auto back_to_factors = [&](std::int64_t part) {
-    run(context, TTMTableBackward{.left = left_rows(factors.left, part * count, count),
-                                  .right = factors.right,
-                                  .drows = drows,
-                                  .dleft = left_rows(merged.dleft, part * count, count),
-                                  .dright = merged.dright});
-  };
   const std::int64_t positions = rows_to_compute(context, decoder.count, decoder.h.dim(0)),
                      at_once = positions_at_once(context.backend.machine(), positions);
-  if (parts == 1) rebuild(0);
+  if (parts == 1) rebuild(context, factors, 0, count, rows);
   for (std::int64_t begin = 0; begin < positions; begin += at_once) {
     const std::int64_t size = std::min(at_once, positions - begin);
     ArenaScope block(context.arena);
     const Tensor h = decoder.h.rows(begin, size);
     const Tensor logits = block.tensor({parts, size, classes}, compute);
     for (std::int64_t part = 0; part < parts; ++part) {
-      if (parts > 1) rebuild(part);
+      if (parts > 1) rebuild(context, factors, part * count, count, rows);
       run(context, MatrixProduct{.a = h,
                                  .b = rows,
                                  .c = logits.rows(part, 1),
@@ -324,7 +356,7 @@ void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const Decoder& 
     const Tensor dh_rows = decoder.dh.rows(begin, size);
     const Tensor dh = parts == 1 || compute == master ? dh_rows : block.tensor(dh_rows.shape(), master);
     for (std::int64_t part = 0; part < parts; ++part) {
-      if (parts > 1) rebuild(part);
+      if (parts > 1) rebuild(context, factors, part * count, count, rows);
       const Tensor dlogits = logits.rows(part, 1);
       run(context,
           MatrixProduct{
@@ -337,12 +369,12 @@ void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const Decoder& 
                                  .k = size,
                                  .transpose_a = true,
                                  .accumulate = parts == 1 && begin > 0});
-      if (parts > 1) back_to_factors(part);
+      if (parts > 1) back_to_factors(context, merged, part * count, count, drows);
     }
     if (dh.dtype() != compute) run(context, Cast{.x = dh, .y = dh_rows});
   }
   if (!decoder.gradient) return;
-  if (parts == 1 && positions > 0) back_to_factors(0);
+  if (parts == 1 && positions > 0) back_to_factors(context, merged, 0, count, drows);
   clear_other_rows(context, decoder.dh, positions);
   if (!shares(decoder.merged))
     merge_ttm_backward(context, store_, train_, factors, merged.dleft, merged.dright);

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
+#include <optional>
 
 #include "tensorized/decomposition/densify.h"
 #include "tensorized/embedding/embedding.h"
@@ -14,7 +16,8 @@ namespace comera {
 //   unique  the same for every unique id of the batch
 //   factors contracts the left and right factors once, then one small product for every unique id
 // For backward, a lookup keeps only the factors. As a tied decoder, it either works through the factors or,
-// if that is less work, rebuilds the table part by part and keeps one part at a time.
+// if that is less work, rebuilds the table part by part and keeps one part at a time. With rows of their own
+// for frequent ids, the parameter `name`.frequent, lookups are by `factors` and the decoder rebuilds.
 class TTMEmbedding final : public Embedding {
  public:
   TTMEmbedding(ParameterStore& store, const std::string& name, std::int64_t vocabulary, const TTMShape& shape,
@@ -28,7 +31,7 @@ class TTMEmbedding final : public Embedding {
   void cross_entropy(const Context& context, const Decoder& decoder) const override;
   void decode(const Context& context, const Tensor& h, const Tensor& y, const Merged* merged) const override;
   std::string shape_text() const override { return train_.shape.text(); }
-  std::vector<double> table() const override { return densify(store_, train_, vocabulary_); }
+  std::vector<double> table() const override;
   const TTMCores* as_tensor_train() const override { return &train_; }
   std::int64_t right_rows() const override { return train_.right_rows(); }
 
@@ -46,6 +49,17 @@ class TTMEmbedding final : public Embedding {
   std::int64_t left_rows_at_once(const MachineModel& machine) const;
   void structured_cross_entropy(const Context& context, const Decoder& decoder) const;
   void rebuilt_cross_entropy(const Context& context, const Decoder& decoder) const;
+  Tensor frequent() const { return frequent_ ? store_.value(*frequent_) : Tensor(); }
+  // How many of the rows [first, first + count) of the table are not the train's.
+  std::int64_t frequent_in(std::int64_t first, std::int64_t count) const {
+    return std::clamp<std::int64_t>(train_.shape.frequent_rows - first, 0, count);
+  }
+  // Some left rows' part of the table.
+  void rebuild(const Context& context, const MergedTTM& factors, std::int64_t left_row, std::int64_t count,
+               const Tensor& rows) const;
+  // Adds the gradient of that part, which is overwritten, to those of the factors and of frequent rows.
+  void back_to_factors(const Context& context, const Merged& merged, std::int64_t left_row,
+                       std::int64_t count, const Tensor& drows) const;
   // Adds the gradients of looked-up rows to those of the left and right factors.
   void rows_backward(const Context& context, const LookupIds& ids, const Tensor& drows,
                      const Merged& merged) const;
@@ -57,6 +71,7 @@ class TTMEmbedding final : public Embedding {
   const ParameterStore& store_;
   std::int64_t vocabulary_;
   TTMCores train_;
+  std::optional<ParameterId> frequent_;
   LookupKind lookup_;
   DecoderKind decoder_;
 };

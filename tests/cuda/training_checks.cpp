@@ -64,6 +64,7 @@ void expect_losses_of_the_cpu(const TestDevice& device) {
   variants.push_back({small_config(true, HeadKind::question_answering)});
   variants.push_back({small_config(true), {.kind = OptimizerKind::muon}});
   variants.push_back({projected_config(), {.kind = OptimizerKind::muon}});
+  variants.back().config.tensorized.embedding->frequent_rows = 9;
   variants.push_back({small_config(true), {.kind = OptimizerKind::lamb}});
   const GaloreOptions galore{.rank = 3, .update_proj_gap = 3, .proj_type = GaloreProjection::full};
   variants.push_back({small_config(false), {.kind = OptimizerKind::galore, .galore = galore}});
@@ -182,6 +183,7 @@ std::vector<NarrowCase> narrow_cases(const MachineModel& machine) {
   }
   cases.push_back({"narrow tables", narrow_config()});
   cases.push_back({"a projection behind the embedding", projected_config()});
+  cases.push_back({"rows of their own for frequent ids", frequent_config()});
   cases.push_back({"diagonals", diagonal_config()});
   cases.push_back({"diagonals without trains", diagonal_config()});
   for (const char* layer : {"encoder.0.attention.key", "encoder.0.ffn.up", "encoder.1.attention.output"})

@@ -142,12 +142,14 @@ class Compaction : public testing::TestWithParam<Case> {
  protected:
   static EncoderConfig config(NormPlacement norm, OptimizerKind kind) {
     // With one of the optimizers also diagonals, which stay where a train goes, and a projection behind the
-    // embedding.
+    // embedding, whose frequent ids have rows of their own.
     const HeadKind head = std::get<0>(GetParam());
     EncoderConfig config =
         kind == OptimizerKind::muon ? diagonal_config(head, norm) : small_config(true, head, norm);
-    if (kind == OptimizerKind::muon)
+    if (kind == OptimizerKind::muon) {
       config.tensorized.embedding = projected_config(head, norm).tensorized.embedding;
+      config.tensorized.embedding->frequent_rows = 9;
+    }
     config.tensorized.plan = std::get<1>(GetParam());
     if (kind == OptimizerKind::galore) config.tensorized.head.reset();  // a dense matrix beside the trains
     return config;

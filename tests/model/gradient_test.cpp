@@ -97,6 +97,15 @@ TEST(ProjectedTable, GradientsAgreeWithCentralDifferences) {
   expect_gradients(both);
 }
 
+// The same of a table whose frequent ids have rows of their own.
+TEST(FrequentRows, GradientsAgreeWithCentralDifferences) {
+  for (const HeadKind head : {HeadKind::mlm, HeadKind::classification})
+    expect_gradients(frequent_config(head));
+  EncoderConfig projected = projected_config();
+  projected.tensorized.embedding->frequent_rows = 28;  // all ids but one
+  expect_gradients(projected);
+}
+
 // The same with diagonals beside the trains, also where trains are removed.
 TEST(Diagonals, GradientsAgreeWithCentralDifferences) {
   for (const HeadKind head : {HeadKind::mlm, HeadKind::classification})

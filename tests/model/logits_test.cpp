@@ -82,6 +82,19 @@ TEST(Logits, OfAProjectedTableGiveTheLoss) {
   expect_equal(judge(config, cpu_backend()), 1e-5);
 }
 
+// The same with rows of their own for some ids, with and without a projection.
+TEST(Logits, OfATableWithFrequentRowsGiveTheLoss) {
+  for (EncoderConfig config : {frequent_config(), projected_config()}) {
+    config.tensorized.embedding->frequent_rows = 9;
+    expect_equal(judge(config, reference_backend()), 1e-12);
+    config.compute = DType::float32;
+    expect_equal(judge(config, cpu_backend()), 1e-5);
+    config.compute = DType::bfloat16;
+    const Both narrow = judge(config, cpu_backend());
+    EXPECT_NEAR(narrow.by_logits.loss, narrow.by_loss.loss, 0.02 * narrow.by_loss.loss);
+  }
+}
+
 // A table that is rebuilt in several pieces, the last of which is not whole.
 TEST(Logits, OfALargeVocabulary) {
   EncoderConfig config = small_config(true);
@@ -90,6 +103,8 @@ TEST(Logits, OfALargeVocabulary) {
   config.tensorized = {};
   config.tensorized.embedding = TTMShape{{22, 2000}, {8, 8}, {6}};
   config.compute = DType::float32;
+  expect_equal(judge(config, cpu_backend()), 1e-5);
+  config.tensorized.embedding->frequent_rows = 7000;  // whole pieces and a part of one
   expect_equal(judge(config, cpu_backend()), 1e-5);
 }
 

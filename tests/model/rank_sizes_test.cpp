@@ -9,8 +9,8 @@ namespace comera::test {
 namespace {
 
 TEST(RankSizes, AreThoseOfTheModelsCores) {
-  for (const EncoderConfig& config :
-       {small_config(true), removed_config(), projected_config(), small_config(true, HeadKind::regression)}) {
+  for (const EncoderConfig& config : {small_config(true), removed_config(), projected_config(),
+                                      frequent_config(), small_config(true, HeadKind::regression)}) {
     const Model model(config, host_allocator(), false);
     EXPECT_EQ(tensorized_size(config, ranks_of(config)), model.parameters().count(ParameterRole::core));
   }

@@ -174,8 +174,9 @@ struct Factors {
   std::int64_t lefts, nl, rank, rights, nr, ids, count;
 };
 
-void ttm_cases(std::vector<OperationCase>& cases, const Factors& h) {
-  const std::string name = fmt::format("{}_{}_{}_{}_{}", h.lefts, h.nl, h.rank, h.rights, h.nr);
+void ttm_cases(std::vector<OperationCase>& cases, const Factors& h, std::int64_t frequent = 0) {
+  const std::string name = fmt::format("{}_{}_{}_{}_{}{}", h.lefts, h.nl, h.rank, h.rights, h.nr,
+                                       frequent > 0 ? fmt::format("_frequent_{}", frequent) : "");
   const auto ids = [=] {
     Integers all = shuffled(h.lefts * h.rights, 9);
     all.resize(static_cast<std::size_t>(h.ids));
@@ -188,6 +189,7 @@ void ttm_cases(std::vector<OperationCase>& cases, const Factors& h) {
                      op.right = world.input({h.rights, h.rank, h.nr});
                      op.ids = world.integers(ids());
                      op.count = world.integers({static_cast<std::int32_t>(h.count)});
+                     if (frequent > 0) op.frequent = world.input({frequent, h.nl * h.nr});
                      op.rows = world.output("rows", {h.ids, h.nl * h.nr});
                      world.run(op);
                    }});
@@ -206,8 +208,10 @@ void ttm_cases(std::vector<OperationCase>& cases, const Factors& h) {
                      op.drows = world.input({h.ids, h.nl * h.nr});
                      op.dleft = world.output("dleft", {h.lefts, h.nl, h.rank});
                      op.dright = world.output("dright", {h.rights, h.rank, h.nr});
+                     if (frequent > 0) op.dfrequent = world.output("dfrequent", {frequent, h.nl * h.nr});
                      world.run(op);
                    }});
+  if (frequent > 0) return;
   cases.push_back({"TTMTableForward_" + name, 4e-6, [=](OpTestContext& world) {
                      TTMTableForward op;
                      op.left = world.master({h.lefts, h.nl, h.rank});
@@ -301,6 +305,8 @@ void add_embedding_cases(std::vector<OperationCase>& cases) {
   ttm_cases(cases, {20, 16, 32, 25, 48, 300, 260});
   ttm_cases(cases, {12, 16, 48, 9, 8, 70, 55});
   ttm_cases(cases, {5, 30, 20, 6, 16, 28, 28});
+  for (const std::int64_t frequent : {1, 40, 143}) ttm_cases(cases, {7, 5, 3, 11, 13, 40, 33}, frequent);
+  ttm_cases(cases, {3, 21, 35, 40, 17, 120, 117}, 70);
   ttm_cases(cases, {3, 21, 35, 40, 17, 120, 117});  // more rows of a left factor than warps share on a GPU
   chain_cases(cases, {{3}, {5}, {}, 4, 3});
   chain_cases(cases, {{2, 3}, {3, 2}, {4}, 9, 9});

@@ -26,7 +26,7 @@ TRAINS = {"embedding.tokens": {"row_modes": [4, 5], "column_modes": [4, 4], "ran
           "encoder.0.ffn.up": {"input_modes": [4, 4], "output_modes": [4, 6], "ranks": [4, 8, 6]},
           "encoder.1.ffn.up": {"input_modes": [4, 4], "output_modes": [4, 6], "ranks": [0, 0, 0]}}
 PROJECTED = {**TRAINS, "embedding.tokens": {"row_modes": [4, 5], "column_modes": [4, 2], "ranks": [6],
-                                            "projection": True}}
+                                            "projection": True, "frequent_rows": 7}}
 TRUSTED = {"trust_remote_code": True}
 
 

@@ -152,6 +152,17 @@ TEST(RecipeFiles, NarrowTablesNeedOtherShapes) {
       testing::ThrowsMessage<UsageError>(
           testing::HasSubstr("multiply to 256, but a projection needs fewer columns than the width of 256; "
                              "choose smaller column modes")));
+  const auto with_rows = [](const std::string& rows, const std::string& other) {
+    return encoder_config(delivered("quickstart.toml", {"tensorized.embedding.frequent_rows=" + rows, other}),
+                          8192);
+  };
+  EXPECT_EQ(with_rows("1000", "run.seed=1").tensorized.embedding->frequent_rows, 1000);
+  EXPECT_THAT([&] { with_rows("8192", "run.seed=1"); },
+              testing::ThrowsMessage<UsageError>(testing::HasSubstr(
+                  "8192 frequent rows in a vocabulary of 8192: the train needs rows too")));
+  EXPECT_THAT([&] { with_rows("1000", "tensorized.lookup=unique"); },
+              testing::ThrowsMessage<UsageError>(testing::HasSubstr(
+                  "tensorized.embedding.frequent_rows needs tensorized.lookup = \"factors\"")));
 }
 
 TEST(RecipeFiles, TheDenseBaselineHasNoTensorTrains) {

@@ -95,7 +95,7 @@ TEST(DenseParameters, AreThoseOfTheDenseBaseline) {
     for (const NormPlacement norm : {NormPlacement::post, NormPlacement::pre})
       for (const EncoderConfig& config :
            {test::small_config(true, head, norm), test::narrow_config(true, head, norm),
-            test::projected_config(head, norm)})
+            test::projected_config(head, norm), test::frequent_config(head, norm)})
         EXPECT_EQ(dense_parameters(config),
                   Model(config.dense_baseline(), host_allocator(), false).parameters().count());
 }

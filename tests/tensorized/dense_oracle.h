@@ -70,6 +70,8 @@ inline std::vector<double> by_definition(const ParameterStore& store, const std:
       }
       table.push_back(row[0]);
     }
+  if (shape.frequent_rows > 0)
+    std::ranges::copy(read_tensor(store.value(*store.find(name + ".frequent"))), table.begin());
   return table;
 }
 

@@ -39,6 +39,9 @@ std::vector<Case> cases() {
     for (LookupKind lookup : {LookupKind::naive, LookupKind::unique, LookupKind::factors})
       for (DecoderKind decoder : {DecoderKind::structured, DecoderKind::rebuild})
         list.push_back({shape, vocabulary, lookup, decoder});
+  for (const std::int64_t frequent : {1, 7, 22})  // with rows of their own
+    for (const bool projection : {false, true})
+      list.push_back({{{3, 4, 2}, {2, 1, 2}, {4, 4}, projection, frequent}, 23, LookupKind::factors});
   return list;
 }
 

@@ -180,6 +180,7 @@ class Compaction {
     const std::string name = EncoderConfig::embedding_layer;
     begin(name);
     std::vector<double> table = matrix_of(name);
+    if (!shape.projection) take_frequent(table, shape);
     if (options_.activations != nullptr && has_two_factors(shape))
       return compact_weighted_table(shape, table);
     double allowed = options_.error, kept = 1;
@@ -191,6 +192,7 @@ class Compaction {
       // add to it more than its own share.
       if (lost_ < allowed && kept > 0) allowed = std::sqrt(allowed * allowed - lost_ * lost_) / kept;
       table = narrow;
+      take_frequent(table, shape);
     }
     const TTDecomposition train = decompose(name, table_as_tensor(table, config_.vocabulary, shape),
                                             tensor_sizes(shape), shape.ranks, allowed);
@@ -199,6 +201,13 @@ class Compaction {
     shape.ranks = train.ranks;
     finish(name, shape.text(), config_.vocabulary * config_.table_width());
     lost_ = 0;
+  }
+
+  // Rows that are kept as they are, which the train need not have.
+  void take_frequent(std::vector<double>& rows, const TTMShape& shape) {
+    const std::int64_t count = shape.frequent_rows * shape.columns();
+    frequent_.assign(rows.begin(), rows.begin() + count);
+    std::fill_n(rows.begin(), count, 0.0);
   }
 
   // Rows count as often as they are read, and once more.
@@ -277,7 +286,8 @@ class Compaction {
                          .error = error_,
                          .lost = lost_};
     for (const auto& core : train.cores) layer.after += std::ssize(core);
-    if (name == EncoderConfig::embedding_layer) layer.after += std::ssize(projection_);
+    if (name == EncoderConfig::embedding_layer)
+      layer.after += std::ssize(projection_) + std::ssize(frequent_);
     layer.missed = error_ > with_rounding(options_.error, config_.compute);
     layer.seconds = std::chrono::duration<double>(Clock::now() - start_).count();
     result_.recipe.tensorized.ranks[name] = train.ranks;
@@ -293,6 +303,8 @@ class Compaction {
         write_tensor(store.value(id), std::vector<double>(info.shape.elements(), 1.0));
       else if (info.name == EncoderConfig::embedding_layer + std::string(".projection"))
         write_tensor(store.value(id), projection_);
+      else if (info.name == EncoderConfig::embedding_layer + std::string(".frequent"))
+        write_tensor(store.value(id), frequent_);
       else if (info.name.ends_with(".diagonal"))  // the train has all of the matrix
         write_tensor(store.value(id), std::vector<double>(info.shape.elements(), 0.0));
       else if (const auto same = dense_->parameters().find(info.name))
@@ -336,6 +348,7 @@ class Compaction {
   std::optional<Model> dense_;
   std::map<std::string, TTDecomposition> trains_;
   std::vector<double> projection_;  // behind the embedding's train, where the recipe has one
+  std::vector<double> frequent_;    // rows of the table that are kept as they are
   DenseCompaction result_;
   int layers_ = 0;
   Clock::time_point start_;

@@ -46,6 +46,21 @@ std::int64_t range_begin(std::int64_t piece, std::int64_t count, const Key& key)
   while (i > 0 && i < count && key(i) == key(i - 1)) ++i;
   return i;
 }
+std::int64_t rows_of(const Tensor& frequent) { return frequent ? frequent.dim(0) : 0; }
+
+// Ids are distinct.
+void add_to_frequent(const TTMRowsBackward& op, std::int64_t count, std::int64_t width) {
+  parallel_pieces(pieces, thread_limit(), [&](std::int64_t piece, int) {
+    for (std::int64_t u = count * piece / pieces; u < count * (piece + 1) / pieces; ++u) {
+      const std::int64_t id = op.ids.data<std::int32_t>()[u];
+      if (id >= op.dfrequent.dim(0)) return;  // they ascend
+      const float* from = op.drows.data<float>() + u * width;
+      float* to = op.dfrequent.data<float>() + id * width;
+      for_columns(0, width,
+                  [&](std::int64_t j, auto at) { at.store(to + j, at.load(to + j) + at.load(from + j)); });
+    }
+  });
+}
 }  // namespace
 
 void ttm_rows_forward(const TTMRowsForward& op, const KernelContext&) {
@@ -61,6 +76,10 @@ void ttm_rows_forward(const TTMRowsForward& op, const KernelContext&) {
         continue;
       }
       const std::int64_t id = op.ids.data<std::int32_t>()[u];
+      if (id < rows_of(op.frequent)) {
+        std::copy_n(op.frequent.data<float>() + id * nl * nr, nl * nr, row);
+        continue;
+      }
       small_product<Into::set>({op.left.data<float>() + id / rights * nl * rank, rank},
                                op.right.data<float>() + id % rights * rank * nr, nl, nr, rank, row);
     }
@@ -76,13 +95,16 @@ void ttm_rows_backward(const TTMRowsBackward& op, const KernelContext& context) 
   const std::int64_t nr = op.right.dim(2), count = *op.count.data<std::int32_t>();
   const auto *ids = op.ids.data<std::int32_t>(), *order = op.right_order.data<std::int32_t>();
   const float* drows = op.drows.data<float>();
+  const std::int64_t frequent = rows_of(op.dfrequent);
   const int threads = thread_limit();
+  if (frequent > 0) add_to_frequent(op, count, nl * nr);
 
   const auto left_of = [&](std::int64_t i) { return ids[i] / rights; };
   parallel_pieces(pieces, threads, [&](std::int64_t piece, int thread) {
     float* across = reinterpret_cast<float*>(context.scratch) + thread * rank * nr;  // rightᵀ
     const std::int64_t end = range_begin(piece + 1, count, left_of);
     for (std::int64_t u = range_begin(piece, count, left_of); u < end; ++u) {
+      if (ids[u] < frequent) continue;
       transpose(op.right.data<float>() + ids[u] % rights * rank * nr, nr, rank, nr, across, rank);
       small_product<Into::add>({drows + u * nl * nr, nr}, across, nl, rank, nr,
                                op.dleft.data<float>() + left_of(u) * nl * rank);
@@ -94,6 +116,7 @@ void ttm_rows_backward(const TTMRowsBackward& op, const KernelContext& context) 
     const std::int64_t end = range_begin(piece + 1, count, right_of);
     for (std::int64_t i = range_begin(piece, count, right_of); i < end; ++i) {
       const std::int64_t u = order[i];
+      if (ids[u] < frequent) continue;
       small_product<Into::add>({op.left.data<float>() + left_of(u) * nl * rank, 1, rank}, drows + u * nl * nr,
                                rank, nr, nl, op.dright.data<float>() + right_of(i) * rank * nr);
     }

@@ -14,13 +14,15 @@ struct Factors {
   int nl, nr, rank;
   std::int64_t right_rows;
   const std::int32_t *ids, *count;
+  std::int64_t frequent_rows;  // ids below it take no part in products
 };
 
-Factors factors_of(const auto& op) {
+Factors factors_of(const auto& op, const Tensor& frequent) {
   return {op.left.template data<float>(),       op.right.template data<float>(),
           static_cast<int>(op.left.dim(1)),     static_cast<int>(op.right.dim(2)),
           static_cast<int>(op.left.dim(2)),     op.right.dim(0),
-          op.ids.template data<std::int32_t>(), op.count.template data<std::int32_t>()};
+          op.ids.template data<std::int32_t>(), op.count.template data<std::int32_t>(),
+          frequent ? frequent.dim(0) : 0};
 }
 
 // ---- Products of small matrices, X (M, K) Y (K, N): a warp has a tile of one, a lane some rows and columns
@@ -76,6 +78,17 @@ struct Tile {
   __device__ static int down() { return lane_of_thread() / lanes_across * lane_tile; }
   __device__ static int across() { return lane_of_thread() % lanes_across * lane_tile; }
 
+  // The tile of a matrix.
+  __device__ __forceinline__ void set(const float* from, int rows, int columns) {
+#pragma unroll
+    for (int i = 0; i < lane_tile; ++i)
+#pragma unroll
+      for (int j = 0; j < lane_tile; ++j) {
+        const int row = first_m + down() + i, column = first_n + across() + j;
+        sums[i].at[j] = row < rows && column < columns ? from[row * columns + column] : 0;
+      }
+  }
+
   // Adds a product's tile; `shared`: warp_floats of this warp.
   __device__ __forceinline__ void add(const float* from_x, const float* from_y, const Sizes& sizes,
                                       float* shared) {
@@ -115,15 +128,19 @@ __device__ __forceinline__ int first_n_of_block() { return static_cast<int>(bloc
 constexpr int forward_warps = 8;
 
 __global__ void __launch_bounds__(warp* forward_warps)
-    ttm_rows_kernel(Factors op, std::int64_t all, float* rows) {
+    ttm_rows_kernel(Factors op, std::int64_t all, const float* frequent, float* rows) {
   auto* shared = shared_array<float>(forward_warps * warp_floats);
   const std::int64_t u = std::int64_t{blockIdx.x} * forward_warps + warp_of_thread();
   if (u >= all) return;
   Tile<true, false> tile{first_m_of_block(), first_n_of_block()};
   if (u < *op.count) {
     const std::int64_t id = op.ids[u];
-    tile.add(op.left + id / op.right_rows * op.nl * op.rank, op.right + id % op.right_rows * op.rank * op.nr,
-             {op.nl, op.nr, op.rank}, shared + warp_of_thread() * warp_floats);
+    if (id < op.frequent_rows)
+      tile.set(frequent + id * op.nl * op.nr, op.nl, op.nr);
+    else
+      tile.add(op.left + id / op.right_rows * op.nl * op.rank,
+               op.right + id % op.right_rows * op.rank * op.nr, {op.nl, op.nr, op.rank},
+               shared + warp_of_thread() * warp_floats);
   }
   const int column = tile.first_n + tile.across();
   float* to = rows + u * op.nl * op.nr + column;
@@ -142,11 +159,12 @@ __global__ void __launch_bounds__(warp* forward_warps)
 }
 
 void ttm_rows_forward(const TTMRowsForward& op, const KernelContext& context) {
-  const Factors factors = factors_of(op);
+  const Factors factors = factors_of(op, op.frequent);
   const std::int64_t rows = op.rows.dim(0);
   if (rows == 0) return;
   COMERA_LAUNCH(context.stream, tiles(blocks_for(rows, forward_warps), forward_warps, factors.nl, factors.nr),
-                ttm_rows_kernel, factors, rows, op.rows.data<float>());
+                ttm_rows_kernel, factors, rows, op.frequent ? op.frequent.data<float>() : nullptr,
+                op.rows.data<float>());
 }
 
 // ---- Backward. The gradient s (M, N) of a left or right row gets a product from every looked-up row that
@@ -187,6 +205,7 @@ __global__ void __launch_bounds__(warp* row_warps, 2)
   Tile<of_left, of_left> tile{first_m_of_block(), first_n_of_block()};
   for (std::int64_t place = begin + w; place < end; place += row_warps) {
     const std::int64_t u = row_at(place), id = op.ids[u];
+    if (id < op.frequent_rows) continue;
     const float* drow = drows + u * op.nl * op.nr;
     if (of_left)
       tile.add(drow, op.right + id % op.right_rows * op.rank * op.nr, sizes, own);
@@ -207,9 +226,25 @@ __global__ void __launch_bounds__(warp* row_warps, 2)
   }
 }
 
+// A block for each looked-up row.
+constexpr int frequent_threads = 128;
+
+__global__ void __launch_bounds__(frequent_threads)
+    frequent_gradient(Factors op, const float* drows, float* gradient) {
+  const std::int64_t u = blockIdx.x;
+  if (u >= *op.count || op.ids[u] >= op.frequent_rows) return;
+  const int width = op.nl * op.nr;
+  const float* from = drows + u * width;
+  float* to = gradient + std::int64_t{op.ids[u]} * width;
+  for (int j = static_cast<int>(threadIdx.x); j < width; j += frequent_threads) to[j] += from[j];
+}
+
 void ttm_rows_backward(const TTMRowsBackward& op, const KernelContext& context) {
-  const Factors factors = factors_of(op);
+  const Factors factors = factors_of(op, op.dfrequent);
   const auto* drows = op.drows.data<float>();
+  if (op.dfrequent && op.drows.dim(0) > 0)
+    COMERA_LAUNCH(context.stream, (LaunchShape{.grid = {op.drows.dim(0), 1, 1}, .threads = frequent_threads}),
+                  frequent_gradient, factors, drows, op.dfrequent.data<float>());
   COMERA_LAUNCH(context.stream, tiles(op.left.dim(0), row_warps, factors.nl, factors.rank),
                 (ttm_gradient<true>), factors, nullptr, drows, op.dleft.data<float>());
   COMERA_LAUNCH(context.stream, tiles(op.right.dim(0), row_warps, factors.rank, factors.nr),

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "kernels/ops/tensor_trains/ttm_rows.h"
 #include "kernels/reference/reference_backend.h"
 
@@ -15,6 +17,10 @@ void ttm_rows_forward(const TTMRowsForward& op, const KernelContext&) {
     for (std::int64_t j = 0; j < nl * nr; ++j) row[j] = 0;
     if (u >= count) continue;
     const std::int64_t id = op.ids.data<std::int32_t>()[u];
+    if (op.frequent && id < op.frequent.dim(0)) {
+      std::copy_n(op.frequent.data<T>() + id * nl * nr, nl * nr, row);
+      continue;
+    }
     const T* left = op.left.data<T>() + id / right_rows * nl * rank;
     const T* right = op.right.data<T>() + id % right_rows * rank * nr;
     for (std::int64_t a = 0; a < nl; ++a)
@@ -33,6 +39,10 @@ void ttm_rows_backward(const TTMRowsBackward& op, const KernelContext&) {
     const std::int64_t l = id / right_rows * nl * rank, r = id % right_rows * rank * nr;
     const T *left = op.left.data<T>() + l, *right = op.right.data<T>() + r;
     const T* drow = op.drows.data<T>() + u * nl * nr;
+    if (op.dfrequent && id < op.dfrequent.dim(0)) {
+      for (std::int64_t j = 0; j < nl * nr; ++j) op.dfrequent.data<T>()[id * nl * nr + j] += drow[j];
+      continue;
+    }
     T *dleft = op.dleft.data<T>() + l, *dright = op.dright.data<T>() + r;
     for (std::int64_t a = 0; a < nl; ++a)
       for (std::int64_t k = 0; k < rank; ++k)

@@ -250,6 +250,26 @@ TEST_F(DenseCompactionTest, AProjectionCountsInTheAllowedError) {
   }
 }
 
+// Rows of their own are those of the dense table, to the bit, and the train has what is left for the others.
+TEST_F(DenseCompactionTest, FrequentRowsAreKept) {
+  const CheckpointReader dense(trained_dense());
+  const std::vector<float> table = dense.read_values<float>("/model/embedding.tokens.weight");
+  const auto compacted = [&](std::int64_t frequent) {
+    const fs::path path = folder() / fmt::format("frequent-{}.h5", frequent);
+    const DenseCompaction done = compact(trained_dense(), path, {.error = 0.5},
+                                         {fmt::format("tensorized.embedding.frequent_rows={}", frequent)});
+    const CheckpointReader reader(path);
+    Model model(encoder_config(checkpoint_recipe(reader), 400), host_allocator(), false);
+    load_parameters(reader, model.parameters());
+    EXPECT_EQ(model.parameters().count(), done.after);
+    EXPECT_LE(done.layers.front().error, 0.5);
+    const std::vector<double> got = model.token_embedding().table();
+    for (std::int64_t e = 0; e < frequent * 24; ++e) EXPECT_EQ(got[e], table[e]);
+    return relative_error(got, std::vector<double>(table.begin(), table.end()));
+  };
+  EXPECT_LT(compacted(100), compacted(0));
+}
+
 // Everything else is what it was, bit for bit, and there is no optimizer state.
 TEST_F(DenseCompactionTest, OtherParametersGoOverUnchanged) {
   const fs::path path = folder() / "compacted.h5";

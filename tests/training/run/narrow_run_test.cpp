@@ -44,11 +44,11 @@ TEST_F(NarrowRun, ContinuesToTheBit) { expect_the_same_bits_each_way(device_, na
 
 TEST_F(NarrowRun, ByMuonContinuesToTheBit) {
   std::vector<std::string> by_muon = narrow;
-  by_muon.insert(
-      by_muon.end(),
-      {"optim.name=muon", "tensorized.embedding.column_modes=[2,3,2]", "tensorized.embedding.projection=true",
-       "phase.0.learning_rate={cores=0.02, embedding=5e-3, gates=1e-3, other=1e-3}",
-       "phase.1.learning_rate={cores=0.02, embedding=5e-3, gates=1e-3, other=1e-3}"});
+  by_muon.insert(by_muon.end(),
+                 {"optim.name=muon", "tensorized.embedding.column_modes=[2,3,2]",
+                  "tensorized.embedding.projection=true", "tensorized.embedding.frequent_rows=50",
+                  "phase.0.learning_rate={cores=0.02, embedding=5e-3, gates=1e-3, other=1e-3}",
+                  "phase.1.learning_rate={cores=0.02, embedding=5e-3, gates=1e-3, other=1e-3}"});
   expect_the_same_bits_each_way(device_, by_muon);
 }
 
