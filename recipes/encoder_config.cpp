@@ -77,6 +77,11 @@ EncoderConfig encoder_config(const Recipe& recipe, std::int64_t tokenizer_vocabu
                     "its tensorized.embedding.row_modes multiply to {}; give the tokenizer of the recipe, or "
                     "larger row modes",
                     tokenizer_vocabulary, table->rows(), table->rows()));
+  if (const auto table = config.tensorized.embedding; table && table->frequent_rows >= config.vocabulary)
+    throw UsageError(
+        fmt::format("tensorized.embedding.frequent_rows = {} leaves nothing to the tensor train of a "
+                    "vocabulary of {}; choose fewer",
+                    table->frequent_rows, config.vocabulary));
   try {
     config.validate();
   } catch (const Error& error) {

@@ -262,7 +262,7 @@ OnnxLayers::Value OnnxLayers::look_up(const Value& ids) {
     const Value places = graph_.node("Where", {own, ids, graph_.integer(0)});
     const Value rows = graph_.node(
         "Gather", {graph_.floats(token_table + ".frequent", frequent->shape, frequent->values), places});
-    found = graph_.node("Where", {graph_.node("Unsqueeze", {own, graph_.integers({-1})}), rows, found});
+    found = graph_.node("Where", {graph_.node("Unsqueeze", {own, graph_.integers({2})}), rows, found});
   }
   if (const auto projection = find(token_table + ".projection"))
     return product(found, token_table + ".projection", *projection);

@@ -137,9 +137,9 @@ void TTMShape::validate(const std::string& layer, std::int64_t vocabulary, std::
       "{}: the column modes [{}] multiply to {}, but a projection needs fewer columns than the width of "
       "{}; choose smaller column modes, or remove projection",
       layer, fmt::join(column_modes, ", "), columns(), width);
-  COMERA_CHECK(frequent_rows >= 0 && frequent_rows < vocabulary,
-               "{}: {} frequent rows in a vocabulary of {}: the train needs rows too; choose fewer", layer,
-               frequent_rows, vocabulary);
+  COMERA_CHECK(frequent_rows >= 0 && frequent_rows < rows(),
+               "{}: {} frequent rows of {}: the train needs rows too; choose fewer", layer, frequent_rows,
+               rows());
   COMERA_CHECK(
       rows() >= vocabulary,
       "{}: the row modes [{}] multiply to {}, fewer than the vocabulary of {}; choose larger row modes",

@@ -27,6 +27,8 @@ TTMEmbedding::TTMEmbedding(ParameterStore& store, const std::string& name, std::
   if (shape.frequent_rows == 0) return;
   COMERA_CHECK(lookup == LookupKind::factors,
                "{}: frequent rows need tensorized.lookup = \"factors\", not \"{}\"", name, name_of(lookup));
+  COMERA_CHECK(shape.frequent_rows < vocabulary, "{}: {} frequent rows in a vocabulary of {}", name,
+               shape.frequent_rows, vocabulary);
   frequent_ = store.add({.name = name + ".frequent",
                          .role = ParameterRole::dense,
                          .shape = {shape.frequent_rows, shape.columns()},

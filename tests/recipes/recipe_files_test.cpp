@@ -154,12 +154,15 @@ TEST(RecipeFiles, NarrowTablesNeedOtherShapes) {
                              "choose smaller column modes")));
   const auto with_rows = [](const std::string& rows, const std::string& other) {
     return encoder_config(delivered("quickstart.toml", {"tensorized.embedding.frequent_rows=" + rows, other}),
-                          8192);
+                          8000);
   };
   EXPECT_EQ(with_rows("1000", "run.seed=1").tensorized.embedding->frequent_rows, 1000);
-  EXPECT_THAT([&] { with_rows("8192", "run.seed=1"); },
+  EXPECT_THAT([&] { with_rows("8000", "run.seed=1"); },
               testing::ThrowsMessage<UsageError>(testing::HasSubstr(
-                  "8192 frequent rows in a vocabulary of 8192: the train needs rows too")));
+                  "frequent_rows = 8000 leaves nothing to the tensor train of a vocabulary of 8000")));
+  EXPECT_THAT([&] { with_rows("8192", "run.seed=1"); },
+              testing::ThrowsMessage<UsageError>(
+                  testing::HasSubstr("8192 frequent rows of 8192: the train needs rows too")));
   EXPECT_THAT([&] { with_rows("1000", "tensorized.lookup=unique"); },
               testing::ThrowsMessage<UsageError>(testing::HasSubstr(
                   "tensorized.embedding.frequent_rows needs tensorized.lookup = \"factors\"")));
