@@ -77,7 +77,8 @@ EncoderConfig encoder_config(const Recipe& recipe, std::int64_t tokenizer_vocabu
                     "its tensorized.embedding.row_modes multiply to {}; give the tokenizer of the recipe, or "
                     "larger row modes",
                     tokenizer_vocabulary, table->rows(), table->rows()));
-  if (const auto table = config.tensorized.embedding; table && table->frequent_rows >= config.vocabulary)
+  if (const auto table = config.tensorized.embedding;  // a vocabulary of 1 stands for one not known yet
+      table && config.vocabulary > 1 && table->frequent_rows >= config.vocabulary)
     throw UsageError(
         fmt::format("tensorized.embedding.frequent_rows = {} leaves nothing to the tensor train of a "
                     "vocabulary of {}; choose fewer",

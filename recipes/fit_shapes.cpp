@@ -87,11 +87,12 @@ Modes rows_for(std::int64_t vocabulary, std::size_t count) {
 void fit_table(std::optional<TTMShape>& table, std::int64_t width, std::int64_t vocabulary,
                std::vector<std::string>& notes) {
   if (!table) return;
-  if (table->frequent_rows >= vocabulary) table->frequent_rows = 0;
   const bool rows_fit = table->rows() >= vocabulary && table->rows() <= 2 * vocabulary,
              columns_fit = table->projection ? table->columns() < width : table->columns() == width;
-  if (rows_fit && columns_fit) return;
+  const bool frequent_fit = table->frequent_rows < vocabulary;
+  if (rows_fit && columns_fit && frequent_fit) return;
   const std::string before = table->text();
+  if (!frequent_fit) table->frequent_rows = 0;
   if (!rows_fit) table->row_modes = rows_for(vocabulary, table->row_modes.size());
   if (!columns_fit) {
     table->projection = table->projection && width % 2 == 0;

@@ -56,7 +56,7 @@ void set_size(Recipe& recipe, const ModelSize& size, std::int64_t vocabulary) {
     for (std::size_t i = 0; i < rows.size(); ++i) (i < k ? left : right) *= rows[i] * columns[i];
     return std::min({size.rank, left, right});
   };
-  trains.embedding = {rows, columns, {bond(1), bond(2)}, projection, frequent < vocabulary ? frequent : 0};
+  trains.embedding = {rows, columns, {bond(1), bond(2)}, projection, frequent};
 }
 
 }  // namespace comera

@@ -324,6 +324,7 @@ void bench_lookup(LookupOptions& options) {
                          ? "this table is not smaller as a tensor-train matrix; lower --rank"
                          : "the recipe's embedding is dense; give one with [tensorized.embedding]");
   benchmark.shape = *shape;
+  benchmark.shape.frequent_rows = 0;  // ways through the train are compared
   if (!options.shard.empty()) {
     const data::ShardReader shard(options.shard);
     const std::int64_t tokens = std::min(shard.tokens(), *std::ranges::max_element(benchmark.tokens));

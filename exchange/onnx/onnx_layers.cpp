@@ -260,9 +260,9 @@ OnnxLayers::Value OnnxLayers::look_up(const Value& ids) {
   if (const auto frequent = find(token_table + ".frequent")) {
     const Value own = graph_.node("Less", {ids, graph_.integer(frequent->shape[0])});
     const Value places = graph_.node("Where", {own, ids, graph_.integer(0)});
-    const Value rows = graph_.node(
+    const Value kept = graph_.node(
         "Gather", {graph_.floats(token_table + ".frequent", frequent->shape, frequent->values), places});
-    found = graph_.node("Where", {graph_.node("Unsqueeze", {own, graph_.integers({2})}), rows, found});
+    found = graph_.node("Where", {graph_.node("Unsqueeze", {own, graph_.integers({2})}), kept, found});
   }
   if (const auto projection = find(token_table + ".projection"))
     return product(found, token_table + ".projection", *projection);

@@ -130,8 +130,8 @@ const std::vector<Key<TTMShape>>& keys_of() {
           "the table is the tensor train times a dense matrix from its columns to the width, for lookups and "
           "decoder: a decoder then multiplies by as few columns as the train has"),
       value("frequent_rows", &S::frequent_rows, count(0),
-            "the rows of this many first ids, the most frequent ones of usual vocabularies, are kept as they "
-            "are; the tensor train has the others"),
+            "this many first ids, the most frequent ones of usual vocabularies, have rows of their own, as "
+            "wide as the train, which learn at the rate of `other`; the tensor train has the other ids"),
   };
   return keys;
 }

@@ -248,13 +248,14 @@ Tensor left_rows(const Tensor& left, std::int64_t first, std::int64_t count) {
 
 }  // namespace
 
-// A divisor of the left rows, so that all parts have one size.
+// Of a part of the table; the last one may have fewer. On a GPU a part's gradient has to fit too, which has
+// the type of parameters if there is one part.
 std::int64_t TTMEmbedding::left_rows_at_once(const MachineModel& machine) const {
-  const std::int64_t elements = machine.cached_bytes / static_cast<std::int64_t>(size_of(store_.compute()));
+  const bool gpu = store_.value(train_.cores[0]).device().kind == DeviceKind::cuda;
+  const std::int64_t elements =
+      machine.cached_bytes / static_cast<std::int64_t>(size_of(gpu ? store_.dtype() : store_.compute()));
   const std::int64_t row = train_.right_rows() * train_.left_columns() * train_.right_columns();
-  std::int64_t count = std::clamp<std::int64_t>(elements / row, 1, train_.left_rows());
-  while (train_.left_rows() % count != 0) --count;
-  return count;
+  return std::clamp<std::int64_t>(elements / row, 1, train_.left_rows());
 }
 
 void TTMEmbedding::rebuild(const Context& context, const MergedTTM& factors, std::int64_t left_row,
@@ -316,31 +317,43 @@ void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const Decoder& 
   const SharedOrMade made(*this, context, decoder.merged, true, decoder.gradient);
   const Merged& merged = *made;
   const MergedTTM& factors = merged.factors;
-  const std::int64_t count = left_rows_at_once(context.backend.machine());  // of a part
-  const std::int64_t classes = count * train_.right_rows();
+  const std::int64_t at_most = left_rows_at_once(context.backend.machine());  // of a part
+  const std::int64_t classes = at_most * train_.right_rows();
   const std::int64_t parts = (vocabulary_ + classes - 1) / classes;
   const Tensor rows = scope.tensor({classes, width}, compute);
   // Parts that are rebuilt anyway lend their memory to their gradient. A gradient that is summed over blocks
   // of positions is not narrow.
   const bool lends = parts > 1;
   const Tensor drows = !decoder.gradient || lends ? rows : scope.tensor({classes, width}, master);
+  const auto left_rows_of = [&](std::int64_t part) {
+    return std::min(at_most, train_.left_rows() - part * at_most);
+  };
+  const auto classes_of = [&](std::int64_t part) { return left_rows_of(part) * train_.right_rows(); };
+  const auto rebuilt = [&](std::int64_t part) {
+    const Tensor to = rows.rows(0, classes_of(part));
+    rebuild(context, factors, part * at_most, left_rows_of(part), to);
+    return to;
+  };
+  const auto take_back = [&](std::int64_t part) {
+    back_to_factors(context, merged, part * at_most, left_rows_of(part), drows.rows(0, classes_of(part)));
+  };
   const std::int64_t positions = rows_to_compute(context, decoder.count, decoder.h.dim(0)),
                      at_once = positions_at_once(context.backend.machine(), positions);
-  if (parts == 1) rebuild(context, factors, 0, count, rows);
+  if (parts == 1) rebuilt(0);
   for (std::int64_t begin = 0; begin < positions; begin += at_once) {
     const std::int64_t size = std::min(at_once, positions - begin);
     ArenaScope block(context.arena);
     const Tensor h = decoder.h.rows(begin, size);
     const Tensor logits = block.tensor({parts, size, classes}, compute);
     for (std::int64_t part = 0; part < parts; ++part) {
-      if (parts > 1) rebuild(context, factors, part * count, count, rows);
       run(context, MatrixProduct{.a = h,
-                                 .b = rows,
+                                 .b = parts > 1 ? rebuilt(part) : rows,
                                  .c = logits.rows(part, 1),
                                  .m = size,
-                                 .n = classes,
+                                 .n = classes_of(part),
                                  .k = width,
-                                 .transpose_b = true});
+                                 .transpose_b = true,
+                                 .ldc = classes});
     }
     softmax_losses(context,
                    {.logits = logits,
@@ -358,25 +371,30 @@ void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const Decoder& 
     const Tensor dh_rows = decoder.dh.rows(begin, size);
     const Tensor dh = parts == 1 || compute == master ? dh_rows : block.tensor(dh_rows.shape(), master);
     for (std::int64_t part = 0; part < parts; ++part) {
-      if (parts > 1) rebuild(context, factors, part * count, count, rows);
       const Tensor dlogits = logits.rows(part, 1);
-      run(context,
-          MatrixProduct{
-              .a = dlogits, .b = rows, .c = dh, .m = size, .n = width, .k = classes, .accumulate = part > 0});
+      run(context, MatrixProduct{.a = dlogits,
+                                 .b = parts > 1 ? rebuilt(part) : rows,
+                                 .c = dh,
+                                 .m = size,
+                                 .n = width,
+                                 .k = classes_of(part),
+                                 .accumulate = part > 0,
+                                 .lda = classes});
       run(context, MatrixProduct{.a = dlogits,
                                  .b = h,
                                  .c = drows,
-                                 .m = classes,
+                                 .m = classes_of(part),
                                  .n = width,
                                  .k = size,
                                  .transpose_a = true,
-                                 .accumulate = parts == 1 && begin > 0});
-      if (parts > 1) back_to_factors(context, merged, part * count, count, drows);
+                                 .accumulate = parts == 1 && begin > 0,
+                                 .lda = classes});
+      if (parts > 1) take_back(part);
     }
     if (dh.dtype() != compute) run(context, Cast{.x = dh, .y = dh_rows});
   }
   if (!decoder.gradient) return;
-  if (parts == 1 && positions > 0) back_to_factors(context, merged, 0, count, drows);
+  if (parts == 1 && positions > 0) take_back(0);
   clear_other_rows(context, decoder.dh, positions);
   if (!shares(decoder.merged))
     merge_ttm_backward(context, store_, train_, factors, merged.dleft, merged.dright);

@@ -17,7 +17,8 @@ namespace comera {
 //   factors contracts the left and right factors once, then one small product for every unique id
 // For backward, a lookup keeps only the factors. As a tied decoder, it either works through the factors or,
 // if that is less work, rebuilds the table part by part and keeps one part at a time. With rows of their own
-// for frequent ids, the parameter `name`.frequent, lookups are by `factors` and the decoder rebuilds.
+// for frequent ids, the parameter `name`.frequent, lookups are by `factors` and the decoder always rebuilds;
+// what the train has for those ids is not used.
 class TTMEmbedding final : public Embedding {
  public:
   TTMEmbedding(ParameterStore& store, const std::string& name, std::int64_t vocabulary, const TTMShape& shape,

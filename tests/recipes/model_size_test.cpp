@@ -41,10 +41,10 @@ TEST(ModelSize, OfEveryWidthCanBeMade) {
         EXPECT_EQ(parse_recipe(to_toml(recipe), "again.toml"), recipe);
         Recipe projected = recipe;
         projected.tensorized.embedding->projection = true;
-        projected.tensorized.embedding->frequent_rows = 200;
+        projected.tensorized.embedding->frequent_rows = vocabulary / 2;
         set_size(projected, {.layers = 2, .hidden = hidden, .rank = rank}, vocabulary);
         EXPECT_TRUE(projected.tensorized.embedding->projection);
-        EXPECT_EQ(projected.tensorized.embedding->frequent_rows, vocabulary > 200 ? 200 : 0);
+        EXPECT_EQ(projected.tensorized.embedding->frequent_rows, vocabulary / 2);
         EXPECT_EQ(encoder_config(projected).tensorized.embedding->columns(), hidden / 2);
       }
 }

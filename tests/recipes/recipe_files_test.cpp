@@ -157,6 +157,9 @@ TEST(RecipeFiles, NarrowTablesNeedOtherShapes) {
                           8000);
   };
   EXPECT_EQ(with_rows("1000", "run.seed=1").tensorized.embedding->frequent_rows, 1000);
+  // Where the tokenizer's vocabulary is not known yet.
+  EXPECT_NO_THROW(
+      encoder_config(delivered("quickstart.toml", {"tensorized.embedding.frequent_rows=1000"}), 1));
   EXPECT_THAT([&] { with_rows("8000", "run.seed=1"); },
               testing::ThrowsMessage<UsageError>(testing::HasSubstr(
                   "frequent_rows = 8000 leaves nothing to the tensor train of a vocabulary of 8000")));

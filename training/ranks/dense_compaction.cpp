@@ -20,6 +20,8 @@ namespace comera {
 
 namespace {
 
+constexpr double largest_error = 0.999;  // of a train that is fitted
+
 using Clock = std::chrono::steady_clock;
 
 // Rounds the values to the parameter's type.
@@ -180,7 +182,7 @@ class Compaction {
     const std::string name = EncoderConfig::embedding_layer;
     begin(name);
     std::vector<double> table = matrix_of(name);
-    if (!shape.projection) take_frequent(table, shape);
+    if (!shape.projection) keep_frequent(table, shape);
     if (options_.activations != nullptr && has_two_factors(shape))
       return compact_weighted_table(shape, table);
     double allowed = options_.error, kept = 1;
@@ -188,12 +190,18 @@ class Compaction {
       const std::vector<double> narrow = project(table, shape.columns());
       lost_ = lost_by_projection(table, narrow, shape.columns());
       kept = std::sqrt(std::max(0.0, 1 - lost_ * lost_));
-      // What the train may lose of what is left. If the projection alone loses too much, the train does not
-      // add to it more than its own share.
-      if (lost_ < allowed && kept > 0) allowed = std::sqrt(allowed * allowed - lost_ * lost_) / kept;
+      keep_frequent(narrow, shape);
       table = narrow;
-      take_frequent(table, shape);
     }
+    if (shape.frequent_rows > 0) {  // which the train need not have
+      const double all = frobenius_norm(table);
+      std::fill_n(table.begin(), std::ssize(frequent_), 0.0);
+      if (all > 0) kept *= frobenius_norm(table) / all;
+    }
+    // What the train may lose of what is left. If the projection alone loses too much, the train does not
+    // add to it more than its own share.
+    if (lost_ < allowed && kept > 0)
+      allowed = std::min(std::sqrt(allowed * allowed - lost_ * lost_) / kept, largest_error);
     const TTDecomposition train = decompose(name, table_as_tensor(table, config_.vocabulary, shape),
                                             tensor_sizes(shape), shape.ranks, allowed);
     // The two errors are orthogonal.
@@ -203,11 +211,8 @@ class Compaction {
     lost_ = 0;
   }
 
-  // Rows that are kept as they are, which the train need not have.
-  void take_frequent(std::vector<double>& rows, const TTMShape& shape) {
-    const std::int64_t count = shape.frequent_rows * shape.columns();
-    frequent_.assign(rows.begin(), rows.begin() + count);
-    std::fill_n(rows.begin(), count, 0.0);
+  void keep_frequent(const std::vector<double>& rows, const TTMShape& shape) {
+    frequent_.assign(rows.begin(), rows.begin() + shape.frequent_rows * shape.columns());
   }
 
   // Rows count as often as they are read, and once more.
@@ -411,7 +416,6 @@ DenseCompaction compact_dense(const CheckpointReader& dense, const Recipe& recip
 
 DenseCompaction compact_dense_to_size(const CheckpointReader& dense, const Recipe& recipe,
                                       DenseCompactionOptions options, const std::filesystem::path& output) {
-  constexpr double largest = 0.999;      // error
   constexpr double close_enough = 0.98;  // of the size
   constexpr int most_tries = 12;
   const auto wanted = static_cast<double>(options.parameters);
@@ -430,7 +434,7 @@ DenseCompaction compact_dense_to_size(const CheckpointReader& dense, const Recip
     before = done.before;
     return Tried{error, static_cast<double>(done.after)};
   };
-  Tried fits = attempt(largest);
+  Tried fits = attempt(largest_error);
   if (fits.size > wanted)
     throw UsageError(
         fmt::format("{} has {} parameters with the smallest ranks, more than {}; raise --parameters",

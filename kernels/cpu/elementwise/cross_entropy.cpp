@@ -1,6 +1,7 @@
 #include "kernels/ops/elementwise/cross_entropy.h"
 
 #include <cmath>
+#include <limits>
 
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/rows.h"
@@ -131,6 +132,7 @@ RowResult one_row(const SoftmaxCrossEntropy& op, std::int64_t r, const LogitRow<
       maximum = top;
       largest_in = first;
     }
+    if (maximum == -std::numeric_limits<float>::infinity()) return;  // all so far: they add nothing
     vec some = splat(0);
     for_columns(0, count, [&](std::int64_t c, auto at) {
       some += at.keep(exponential<T>(at.load(stretch + c) - maximum));

@@ -17,7 +17,10 @@ void check_common(const char* name, const Operation& op, const Tensor& rows, con
   check_tensor(name, "rows", rows, {rows.dim(0), op.left.dim(1) * op.right.dim(2)}, op.compute());
   check_tensor(name, "ids", op.ids, {rows.dim(0)}, DType::int32);
   check_elements(name, "count", op.count, 1, DType::int32);
-  if (frequent) check_tensor(name, "frequent", frequent, {frequent.dim(0), rows.dim(1)}, op.compute());
+  if (!frequent) return;
+  check_tensor(name, "frequent", frequent, {frequent.dim(0), rows.dim(1)}, op.compute());
+  COMERA_CHECK(frequent.dim(0) <= op.left.dim(0) * op.right.dim(0), "{}: {} frequent rows of {}", name,
+               frequent.dim(0), op.left.dim(0) * op.right.dim(0));
 }
 
 double row_product(const Tensor& left, const Tensor& right, std::int64_t rows) {
