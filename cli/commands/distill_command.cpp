@@ -47,8 +47,7 @@ std::vector<std::string> usual_settings(const Recipe& teacher, const DistillOpti
   const ModelSection& model = teacher.model;
   std::vector<std::string> settings = {fmt::format("phase.0.length={}", usual_length(model))};
   if (learns_vectors(teacher)) return settings;
-  settings.insert(settings.end(),
-                  {"distillation.logits=1", "model.dropout=0", "model.attention_dropout=0"});
+  settings.insert(settings.end(), {"distillation.logits=1", "model.dropout=0", "model.attention_dropout=0"});
   if (!options.training.from.empty()) return settings;
   if (!options.cache)
     settings.insert(settings.end(), {"distillation.hidden=1", "distillation.relations=1"});
@@ -163,8 +162,7 @@ FinetuneOptions with_student(const DistillOptions& options, Communicator& commun
   if (const std::vector<std::string> classes = classes_of(teacher, task_of(recipe.task), options);
       !classes.empty()) {
     recipe.task.labels = classes;
-    training.recipe.overrides.insert(training.recipe.overrides.begin(),
-                                     override_of("task.labels", classes));
+    training.recipe.overrides.insert(training.recipe.overrides.begin(), override_of("task.labels", classes));
   }
   if (makes_student) {
     if (!is_begun) require_teacher_fits(resolve_task(recipe));
