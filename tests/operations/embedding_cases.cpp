@@ -305,7 +305,7 @@ void add_embedding_cases(std::vector<OperationCase>& cases) {
   ttm_cases(cases, {20, 16, 32, 25, 48, 300, 260});
   ttm_cases(cases, {12, 16, 48, 9, 8, 70, 55});
   ttm_cases(cases, {5, 30, 20, 6, 16, 28, 28});
-  for (const std::int64_t frequent : {1, 40, 90}) ttm_cases(cases, {7, 5, 3, 11, 13, 40, 33}, frequent);
+  for (const std::int64_t frequent : {1, 40, 76}) ttm_cases(cases, {7, 5, 3, 11, 13, 40, 33}, frequent);
   ttm_cases(cases, {3, 21, 35, 40, 17, 120, 117});  // more rows of a left factor than warps share on a GPU
   ttm_cases(cases, {3, 21, 35, 40, 17, 120, 117}, 70);
   chain_cases(cases, {{3}, {5}, {}, 4, 3});
