@@ -59,19 +59,21 @@ void expect_equal(const Both& both, double tolerance) {
   EXPECT_EQ(both.by_logits.correct, both.by_loss.correct);
 }
 
+void expect_logits_give_the_loss(EncoderConfig config) {
+  expect_equal(judge(config, reference_backend()), 1e-12);
+  config.compute = DType::float32;
+  expect_equal(judge(config, cpu_backend()), 1e-5);
+  config.compute = DType::bfloat16;
+  const Both narrow = judge(config, cpu_backend());
+  EXPECT_NEAR(narrow.by_logits.loss, narrow.by_loss.loss, 0.02 * narrow.by_loss.loss);
+}
+
 // The loss is the cross-entropy of the softmax of the logits: of every kind of embedding, and without the
 // rows that pad a tensor-train matrix (29 ids in 32 rows).
 TEST(Logits, GiveTheLoss) {
   for (const bool tensorized : {false, true})
-    for (const NormPlacement norm : {NormPlacement::post, NormPlacement::pre}) {
-      EncoderConfig config = small_config(tensorized, HeadKind::mlm, norm);
-      expect_equal(judge(config, reference_backend()), 1e-12);
-      config.compute = DType::float32;
-      expect_equal(judge(config, cpu_backend()), 1e-5);
-      config.compute = DType::bfloat16;
-      const Both narrow = judge(config, cpu_backend());
-      EXPECT_NEAR(narrow.by_logits.loss, narrow.by_loss.loss, 0.02 * narrow.by_loss.loss);
-    }
+    for (const NormPlacement norm : {NormPlacement::post, NormPlacement::pre})
+      expect_logits_give_the_loss(small_config(tensorized, HeadKind::mlm, norm));
 }
 
 // The same with a projection behind the embedding's train.
@@ -86,12 +88,7 @@ TEST(Logits, OfAProjectedTableGiveTheLoss) {
 TEST(Logits, OfATableWithFrequentRowsGiveTheLoss) {
   for (EncoderConfig config : {frequent_config(), projected_config()}) {
     config.tensorized.embedding->frequent_rows = 9;
-    expect_equal(judge(config, reference_backend()), 1e-12);
-    config.compute = DType::float32;
-    expect_equal(judge(config, cpu_backend()), 1e-5);
-    config.compute = DType::bfloat16;
-    const Both narrow = judge(config, cpu_backend());
-    EXPECT_NEAR(narrow.by_logits.loss, narrow.by_loss.loss, 0.02 * narrow.by_loss.loss);
+    expect_logits_give_the_loss(config);
   }
 }
 

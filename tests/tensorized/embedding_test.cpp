@@ -286,6 +286,46 @@ TEST(Decoders, TableRebuiltInPartsGivesWhatTheFactorsGive) {
     ASSERT_NEAR(rebuilt[i], structured[i], 1e-9 * std::max(1.0, std::abs(structured[i]))) << i;
 }
 
+// Frequent rows that are one part of the table and some of the next get the gradients of a dense table's.
+TEST(Decoders, FrequentRowsInPartsAreThoseOfADenseTable) {
+  constexpr std::int64_t vocabulary = 99990, width = 16, positions = 5, frequent = 7001;
+  const auto embedding = [&](ParameterStore& store, const std::optional<TTMShape>& shape) {
+    auto made = make_embedding(store, "tokens", vocabulary, width, 1, shape, LookupKind::factors);
+    store.allocate(host_allocator(), DType::float64, true);
+    store.initialize(3);
+    return made;
+  };
+  ParameterStore of_train, of_dense;
+  const auto train = embedding(of_train, TTMShape{{50, 40, 50}, {2, 2, 4}, {5, 6}, false, frequent});
+  const auto dense = embedding(of_dense, std::nullopt);
+  write_tensor(of_dense.all_values(), train->table());
+  Harness harness(reference_backend());
+  const Tensor h = harness.random({positions, width}, DType::float64),
+               bias = harness.random({vocabulary}, DType::float64),
+               targets = harness.integers({0, 4049, 4050, 7001, 99989});
+  const auto decoded = [&](const Embedding& of) {
+    const Tensor dh = harness.tensor({positions, width}, DType::float64),
+                 dbias = harness.tensor({vocabulary}, DType::float64);
+    harness.results() = StepResults{};
+    of.cross_entropy(harness.context(), {.h = h,
+                                         .targets = targets,
+                                         .count = harness.integers({positions}),
+                                         .bias = bias,
+                                         .dbias = dbias,
+                                         .gradient = true,
+                                         .dh = dh,
+                                         .results = harness.step_results()});
+    std::vector<double> all = read_tensor(dh);
+    all.push_back(harness.results().loss_sum);
+    return all;
+  };
+  EXPECT_LT(relative_error(decoded(*train), decoded(*dense)), 1e-12);
+  std::vector<double> expected = read_tensor(of_dense.gradients());
+  expected.resize(frequent * width);
+  EXPECT_LT(relative_error(read_tensor(of_train.gradient(*of_train.find("tokens.frequent"))), expected),
+            1e-12);
+}
+
 TEST(Decoders, RoomForMorePositionsChangesNothing) {
   for (const auto& [backend, compute, tolerance] : {std::tuple(&cpu_backend(), DType::float32, 1e-5),
                                                     std::tuple(&cpu_backend(), DType::bfloat16, 2e-2)}) {
