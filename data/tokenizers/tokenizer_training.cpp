@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "data/tokenizers/models/sentencepiece_proto.h"
 #include "data/tokenizers/training_lines.h"
 #include "kernels/core/check.h"
 
@@ -40,6 +41,31 @@ std::map<storage::Hash128, std::string> sample(DocumentSource& source, const Tok
     counts.left_out["beyond the sample"] = {.count = documents - counts.documents,
                                             .bytes = bytes - kept_bytes};
   return kept;
+}
+
+// Some of the documents, of about `bytes` together: which ones depends on their hashes alone.
+std::vector<std::string> some_of(const std::map<storage::Hash128, std::string>& documents,
+                                 std::size_t bytes) {
+  std::vector<std::string> texts;
+  std::size_t taken = 0;
+  for (auto document = documents.begin(); document != documents.end() && taken < bytes; ++document) {
+    texts.push_back(document->second);
+    taken += texts.back().size();
+  }
+  return texts;
+}
+
+// How often each piece occurs in the texts.
+std::vector<std::int64_t> count_pieces(const Tokenizer& tokenizer, const std::vector<std::string>& texts) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(tokenizer.vocabulary()));
+  Encoder encoder(tokenizer);
+  std::vector<std::int32_t> ids;
+  for (const std::string& text : texts) {
+    ids.clear();
+    encoder.encode(text, ids);
+    for (const std::int32_t id : ids) ++counts[static_cast<std::size_t>(id)];
+  }
+  return counts;
 }
 
 // Special pieces, 256 bytes, line end and tab.
@@ -98,6 +124,8 @@ Tokenizer train_tokenizer(DocumentSource& source, const TokenizerOptions& option
   counts.bytes = characters.learned;
   for (const auto& [reason, dropped] : characters.left_out) counts.left_out[reason].add(dropped);
   if (options.read) options.read();
+  constexpr std::size_t counted = 8'000'000;  // bytes: enough for the rarest pieces of a vocabulary to occur
+  const std::vector<std::string> texts = some_of(documents, counted);
   TrainingLines lines(std::move(documents));
   std::string bytes;
   const auto status = sentencepiece::SentencePieceTrainer::Train(
@@ -132,7 +160,11 @@ Tokenizer train_tokenizer(DocumentSource& source, const TokenizerOptions& option
       "the tokenizer could not be trained with these settings; try another --model or --vocabulary, or other "
       "documents ({})",
       reason_of(status));
-  return Tokenizer::from_bytes(std::move(bytes), "the trained tokenizer");
+  // SentencePiece numbers merges in their order and single characters last. By frequency the first ids are
+  // worth the most to a table (TTMShape::frequent_rows).
+  const std::string name = "the trained tokenizer";
+  const std::vector<std::int64_t> found = count_pieces(Tokenizer::from_bytes(bytes, name), texts);
+  return Tokenizer::from_bytes(number_by_frequency(bytes, found), name);
 }
 
 }  // namespace comera::data

@@ -1,7 +1,9 @@
 #include "data/tokenizers/models/sentencepiece_proto.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
 
 #include "kernels/core/check.h"
 
@@ -42,6 +44,7 @@ class Message {
   bool is_bytes() const { return is_bytes_; }            // a text or a message
   std::uint64_t value() const { return value_; }         // of a number
   std::string_view content() const { return content_; }  // of anything else
+  std::size_t end() const { return at_; }                // of the field
   float as_float() const {
     float value = 0;
     if (content_.size() == sizeof value) std::memcpy(&value, content_.data(), sizeof value);
@@ -123,6 +126,32 @@ SentencePieceFile read_sentencepiece(std::string_view bytes) {
     }
   });
   return file;
+}
+
+std::string number_by_frequency(std::string_view bytes, const std::vector<std::int64_t>& counts) {
+  const std::vector<SentencePieceFile::Piece> pieces = read_sentencepiece(bytes).pieces;
+  COMERA_CHECK(pieces.size() == counts.size(), "{} counts of {} pieces", counts.size(), pieces.size());
+  std::vector<std::size_t> frequent;
+  for (std::size_t id = 0; id < pieces.size(); ++id)
+    if (pieces[id].kind == SentencePieceFile::Kind::normal) frequent.push_back(id);
+  std::ranges::stable_sort(frequent, std::greater(), [&](std::size_t id) { return counts[id]; });
+
+  std::vector<std::string_view> fields;  // of pieces, with their keys
+  std::string others;
+  std::size_t begin = 0;
+  for_each_field(bytes, [&](const Message& field) {
+    const std::string_view whole = bytes.substr(begin, field.end() - begin);
+    begin = field.end();
+    if (field.number() == 1)
+      fields.push_back(whole);
+    else
+      others += whole;
+  });
+  std::string numbered;
+  auto next = frequent.begin();
+  for (std::size_t id = 0; id < pieces.size(); ++id)
+    numbered += fields[pieces[id].kind == SentencePieceFile::Kind::normal ? *next++ : id];
+  return numbered + others;
 }
 
 }  // namespace comera::data

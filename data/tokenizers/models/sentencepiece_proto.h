@@ -32,4 +32,9 @@ bool is_whole_sentencepiece(std::string_view bytes);
 // For a complete model. Throws Error if a nested message is damaged.
 SentencePieceFile read_sentencepiece(std::string_view bytes);
 
+// The same model with its normal pieces in the order of their counts (one for each piece), the most frequent
+// first; equal ones keep their order, and other kinds of pieces their ids. It divides texts as before, since
+// that follows from scores.
+std::string number_by_frequency(std::string_view bytes, const std::vector<std::int64_t>& counts);
+
 }  // namespace comera::data

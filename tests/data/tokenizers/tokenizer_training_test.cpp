@@ -1,8 +1,13 @@
 #include "data/tokenizers/tokenizer_training.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
+
+#include "data/tokenizers/models/sentencepiece_proto.h"
 #include "data/tokenizers/text/utf8.h"
 #include "data/tokenizers/training_lines.h"
 #include "kernels/core/check.h"
@@ -130,6 +135,39 @@ TEST(TokenizerTraining, WhatCannotBeTrainedOnIsSaidInOneSentence) {
               "trained");
     options.character_coverage = 0;
     EXPECT_THAT(refusal({"text"}, options), HasSubstr("character coverage"));
+  }
+}
+
+std::vector<std::string> pieces_of(const Tokenizer& tokenizer, std::string_view text) {
+  std::vector<std::string> pieces;
+  for (const std::int32_t id : tokenizer.encode(text)) pieces.push_back(tokenizer.piece(id));
+  return pieces;
+}
+
+TEST(TokenizerTraining, PiecesAreNumberedByFrequency) {
+  std::string text;
+  for (int i = 0; i < 400; ++i)
+    text += fmt::format("for (int i_{} = 0; i < {}; ++i) sum += values[i] * weight;\n", i % 7, i * i);
+  for (const TokenizerModel model : {TokenizerModel::bpe, TokenizerModel::unigram}) {
+    Texts alone({text});
+    const Tokenizer tokenizer = train_tokenizer(alone, {.model = model, .vocabulary = 400, .progress = {}});
+    std::vector<std::int64_t> counts(static_cast<std::size_t>(tokenizer.vocabulary()));
+    for (const std::int32_t id : tokenizer.encode(text)) ++counts[static_cast<std::size_t>(id)];
+    constexpr int given = 263;  // special pieces, line end, tab, and bytes
+    EXPECT_TRUE(std::ranges::is_sorted(counts.begin() + given, counts.end(), std::greater()));
+    EXPECT_GT(counts[given], counts[given + 20]);
+    EXPECT_EQ(tokenizer.piece(given - 1), "<0xFF>");
+
+    // Other ids divide a text into the same pieces.
+    std::vector<std::int64_t> turned(counts.size());
+    for (std::size_t id = 0; id < turned.size(); ++id) turned[id] = static_cast<std::int64_t>(id);
+    const Tokenizer other =
+        Tokenizer::from_bytes(number_by_frequency(tokenizer.bytes(), turned), "the other one");
+    EXPECT_EQ(other.piece(given), tokenizer.piece(tokenizer.vocabulary() - 1));
+    EXPECT_EQ(other.special().mask, tokenizer.special().mask);
+    for (const std::string& some :
+         {text, std::string("\tweights_7 * (unseen \u00e9)\n  if"), std::string("[CLS]")})
+      EXPECT_EQ(pieces_of(other, some), pieces_of(tokenizer, some));
   }
 }
 
