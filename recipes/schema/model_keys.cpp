@@ -131,7 +131,9 @@ const std::vector<Key<TTMShape>>& keys_of() {
           "decoder: a decoder then multiplies by as few columns as the train has"),
       value("frequent_rows", &S::frequent_rows, count(0),
             "this many first ids, the most frequent ones of usual vocabularies, have rows of their own, as "
-            "wide as the train, which learn at the rate of `other`; the tensor train has the other ids"),
+            "wide as the train, which learn at the rate of `other`; the tensor train has the other ids. At "
+            "most "
+            "half of a vocabulary that the tokenizer decides"),
   };
   return keys;
 }

@@ -76,7 +76,7 @@ TEST(Program, OldNamesOfCommandsWork) {
 TEST(Program, RecipesAreListedShownAndCopied) {
   const Outcome all = run({"recipes"});
   EXPECT_EQ(all.code, 0) << all.err;
-  EXPECT_THAT(all.out, HasSubstr("quickstart  1.0 M parameters (dense: 5.3 M)\n    A small encoder"));
+  EXPECT_THAT(all.out, HasSubstr("quickstart  1.2 M parameters (dense: 5.3 M)\n    A small encoder"));
   EXPECT_THAT(all.out, HasSubstr("glue  for a pretrained model (--from)"));
   EXPECT_EQ(run({"recipes", "list"}).out, all.out);
   std::istringstream lines(all.out);

@@ -119,6 +119,11 @@ TEST(RecipeFiles, QuickstartTakesTheTokenizersVocabulary) {
   EXPECT_EQ(encoder_config(recipe, 8192).vocabulary, 8192);
   EXPECT_THROW(encoder_config(recipe), UsageError);
   EXPECT_THROW(encoder_config(recipe, 8193), UsageError);
+  const auto frequent_rows = [&](std::int64_t vocabulary) {
+    return encoder_config(recipe, vocabulary).tensorized.embedding->frequent_rows;
+  };
+  EXPECT_EQ(frequent_rows(8192), 2048);
+  EXPECT_EQ(frequent_rows(301), 150);  // at most half
 }
 
 // The message has what is to be set besides.
@@ -153,7 +158,8 @@ TEST(RecipeFiles, NarrowTablesNeedOtherShapes) {
           testing::HasSubstr("multiply to 256, but a projection needs fewer columns than the width of 256; "
                              "choose smaller column modes")));
   const auto with_rows = [](const std::string& rows, const std::string& other) {
-    return encoder_config(delivered("quickstart.toml", {"tensorized.embedding.frequent_rows=" + rows, other}),
+    return encoder_config(delivered("quickstart.toml", {"model.vocabulary=8000",
+                                                        "tensorized.embedding.frequent_rows=" + rows, other}),
                           8000);
   };
   EXPECT_EQ(with_rows("1000", "run.seed=1").tensorized.embedding->frequent_rows, 1000);

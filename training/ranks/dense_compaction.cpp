@@ -437,7 +437,7 @@ DenseCompaction compact_dense_to_size(const CheckpointReader& dense, const Recip
   Tried fits = attempt(largest_error);
   if (fits.size > wanted)
     throw UsageError(
-        fmt::format("{} has {} parameters with the smallest ranks, more than {}; raise --parameters",
+        fmt::format("{} has {} parameters with the smallest ranks, more than {}; give more with --parameters",
                     dense.path().string(), fits.size, options.parameters));
   Tried too_large{0, std::max(static_cast<double>(before), 1.5 * wanted)};
   for (int tries = 0; tries < most_tries && fits.size < close_enough * wanted; ++tries) {

@@ -186,7 +186,7 @@ TEST_F(DenseCompactionTest, ASizeIsKept) {
   const Recipe shapes = dense_compaction_recipe(dense, {}, every_layer);
   const fs::path none = folder() / "none.h5";
   EXPECT_THAT([&] { compact_dense_to_size(dense, shapes, {.parameters = 100}, none); },
-              testing::ThrowsMessage<UsageError>(HasSubstr("raise --parameters")));
+              testing::ThrowsMessage<UsageError>(HasSubstr("give more with --parameters")));
   EXPECT_FALSE(fs::exists(none));
 }
 

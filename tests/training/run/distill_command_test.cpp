@@ -140,7 +140,7 @@ TEST_F(DistillCommand, MakesAStudent) {
          {"nothing to learn from", "--input"});
   expect(run_program({"distill", at("teacher"), "--input", at("train.tsv"), "--text", "first", "--shapes",
                       shapes, "--set", "phase.0.length=16", "--parameters", "100", "--output", at("x")}),
-         2, {"with the smallest ranks", "raise --parameters"});
+         2, {"with the smallest ranks", "give more with --parameters"});
   expect(run_program({"distill", at("teacher"), "--input", at("train.tsv"), "--text", "first", "--set",
                       "phase.0.length=16", "--parameters", "100000000", "--output", at("x")}),
          2, {"--parameters 100000000: the teacher has", "give a smaller number"});
