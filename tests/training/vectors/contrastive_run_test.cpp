@@ -54,7 +54,7 @@ class Contrastive : public Finetune {
 TEST_F(Contrastive, LearnsWhatBelongsTogether) {
   for (const char* symmetric : {"false", "true"}) {
     const TrainingOutcome outcome = finetune(recipe(
-        symmetric, pairs({fmt::format("task.symmetric={}", symmetric),
+        symmetric, pairs({fmt::format("task.symmetric={}", symmetric), "phase.0.steps=120",
                           fmt::format("task.similarity=\"{}\"", (folder() / "scored.tsv").string())})));
     ASSERT_TRUE(outcome.evaluation);
     const auto& sets = sets_of(*outcome.evaluation);
