@@ -50,9 +50,9 @@ EncoderConfig unchecked_encoder_config(const Recipe& recipe, std::int64_t vocabu
   if (recipe.generator) config.generator = *recipe.generator;
   if (recipe.distillation) config.distillation = *recipe.distillation;
   config.tensorized = recipe.tensorized;
-  // Of a vocabulary that is the tokenizer's at most half: the train has the others.
-  if (auto& table = config.tensorized.embedding; table && recipe.model.vocabulary == 0 && vocabulary > 1)
-    table->frequent_rows = std::min(table->frequent_rows, vocabulary / 2);
+  // Of a vocabulary that is the tokenizer's at most half: the train has the others. 1: not known yet.
+  if (auto& table = config.tensorized.embedding; table && recipe.model.vocabulary == 0)
+    table->frequent_rows = std::min(table->frequent_rows, (vocabulary > 1 ? vocabulary : table->rows()) / 2);
   if (recipe.tensorized.enabled) return config;
   EncoderConfig baseline = config.dense_baseline();
   baseline.low_rank = recipe.low_rank;

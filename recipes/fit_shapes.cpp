@@ -89,10 +89,11 @@ void fit_table(std::optional<TTMShape>& table, std::int64_t width, std::int64_t 
   if (!table) return;
   const bool rows_fit = table->rows() >= vocabulary && table->rows() <= 2 * vocabulary,
              columns_fit = table->projection ? table->columns() < width : table->columns() == width;
-  const bool frequent_fit = table->frequent_rows < vocabulary;
+  const std::int64_t frequent = std::min(table->frequent_rows, vocabulary / 2);
+  const bool frequent_fit = table->frequent_rows == frequent;
   if (rows_fit && columns_fit && frequent_fit) return;
   const std::string before = table->text();
-  if (!frequent_fit) table->frequent_rows = 0;
+  table->frequent_rows = frequent;
   if (!rows_fit) table->row_modes = rows_for(vocabulary, table->row_modes.size());
   if (!columns_fit) {
     table->projection = table->projection && width % 2 == 0;

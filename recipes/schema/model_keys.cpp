@@ -130,10 +130,9 @@ const std::vector<Key<TTMShape>>& keys_of() {
           "the table is the tensor train times a dense matrix from its columns to the width, for lookups and "
           "decoder: a decoder then multiplies by as few columns as the train has"),
       value("frequent_rows", &S::frequent_rows, count(0),
-            "this many first ids, the most frequent ones of usual vocabularies, have rows of their own, as "
-            "wide as the train, which learn at the rate of `other`; the tensor train has the other ids. At "
-            "most "
-            "half of a vocabulary that the tokenizer decides"),
+            "this many first ids, the most frequent ones of WordPiece and of `comera tokenizer`, have rows "
+            "of their own, as wide as the train, which learn at the rate of `other`; the tensor train has "
+            "the other ids. At most half of a vocabulary that the tokenizer decides"),
   };
   return keys;
 }

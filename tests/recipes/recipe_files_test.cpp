@@ -124,6 +124,9 @@ TEST(RecipeFiles, QuickstartTakesTheTokenizersVocabulary) {
   };
   EXPECT_EQ(frequent_rows(8192), 2048);
   EXPECT_EQ(frequent_rows(301), 150);  // at most half
+  const Recipe small = delivered("quickstart.toml", {"tensorized.embedding.row_modes=[8, 16, 16]",
+                                                     "tensorized.embedding.ranks=[32, 48]"});
+  EXPECT_EQ(encoder_config(small, 2000).tensorized.embedding->frequent_rows, 1000);
 }
 
 // The message has what is to be set besides.
@@ -162,7 +165,7 @@ TEST(RecipeFiles, NarrowTablesNeedOtherShapes) {
                                                         "tensorized.embedding.frequent_rows=" + rows, other}),
                           8000);
   };
-  EXPECT_EQ(with_rows("1000", "run.seed=1").tensorized.embedding->frequent_rows, 1000);
+  EXPECT_EQ(with_rows("7999", "run.seed=1").tensorized.embedding->frequent_rows, 7999);
   // Where the tokenizer's vocabulary is not known yet.
   EXPECT_NO_THROW(
       encoder_config(delivered("quickstart.toml", {"tensorized.embedding.frequent_rows=1000"}), 1));

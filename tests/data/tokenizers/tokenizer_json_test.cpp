@@ -218,6 +218,7 @@ TEST(TokenizerJson, OfSentencePieceBpe) {
     EXPECT_LE(scores.at(joined), before);
     before = scores.at(joined);
   }
+  EXPECT_LT(before, -100);
 }
 
 TEST(TokenizerJson, OfUnigram) {
