@@ -369,7 +369,7 @@ void RunFixture::expect_the_same_bits_each_way(const TestDevice& device,
 void RunFixture::expect_to_adapt_ranks(const TestDevice& device,
                                        const std::vector<std::string>& overrides) const {
   std::vector<std::string> adapting = {"phase.0.steps=4",
-                                       "phase.1.steps=8",
+                                       "phase.1.steps=10",
                                        "phase.0.objective=regularize",
                                        "phase.1.objective=compress",
                                        "phase.1.learning_rate={cores=1e-3, gates=0.15, other=1e-3}",
