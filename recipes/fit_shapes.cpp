@@ -89,11 +89,10 @@ void fit_table(std::optional<TTMShape>& table, std::int64_t width, std::int64_t 
   if (!table) return;
   const bool rows_fit = table->rows() >= vocabulary && table->rows() <= 2 * vocabulary,
              columns_fit = table->projection ? table->columns() < width : table->columns() == width;
-  const std::int64_t frequent = std::min(table->frequent_rows, vocabulary / 2);
-  const bool frequent_fit = table->frequent_rows == frequent;
+  const bool frequent_fit = table->frequent_rows < vocabulary;
   if (rows_fit && columns_fit && frequent_fit) return;
   const std::string before = table->text();
-  table->frequent_rows = frequent;
+  if (!frequent_fit) table->frequent_rows = vocabulary / 2;
   if (!rows_fit) table->row_modes = rows_for(vocabulary, table->row_modes.size());
   if (!columns_fit) {
     table->projection = table->projection && width % 2 == 0;

@@ -48,8 +48,8 @@ void set_size(Recipe& recipe, const ModelSize& size, std::int64_t vocabulary) {
   set(trains.ffn_up, {{small, large}, {2 * large, 2 * small}, {small, size.rank, 2 * small}});
   set(trains.ffn_down, {{2 * small, 2 * large}, {large, small}, {2 * small, size.rank, small}});
   const bool projection = trains.embedding && trains.embedding->projection;  // from half of the width
-  const std::int64_t frequent =
-      trains.embedding ? std::min(trains.embedding->frequent_rows, vocabulary / 2) : 0;
+  std::int64_t frequent = trains.embedding ? trains.embedding->frequent_rows : 0;
+  if (frequent >= vocabulary) frequent = vocabulary / 2;
   const std::vector<std::int64_t> rows = row_modes(vocabulary),
                                   columns = {size.hidden / 64, 8, projection ? 4 : 8};
   const auto bond = [&](std::size_t k) {
