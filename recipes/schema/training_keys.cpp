@@ -339,8 +339,8 @@ const std::vector<Key<PhaseSection>>& keys_of() {
       value("micro_batches_per_step", &S::micro_batches_per_step, count(1),
             "micro-batches per step, over all processes"),
       value("mask_probability", &S::mask_probability, above_to(0, 1),
-            "share of the tokens to predict in this phase (default: `data.mask_probability`, which always "
-            "applies to held-out data)"),
+            "share of the tokens that pretraining predicts in this phase (default: `data.mask_probability`, "
+            "which always applies to held-out data)"),
       value("final_mask_probability", &S::final_mask_probability, above_to(0, 1),
             "the share in the phase's last step: from the first step on it goes there linearly (default: it "
             "stays)"),

@@ -252,32 +252,35 @@ Tensor left_rows(const Tensor& left, std::int64_t first, std::int64_t count) {
 // the type of parameters if there is one part.
 std::int64_t TTMEmbedding::left_rows_at_once(const MachineModel& machine) const {
   const bool gpu = store_.value(train_.cores[0]).device().kind == DeviceKind::cuda;
+  const auto size = static_cast<std::int64_t>(size_of(store_.compute()));
   const std::int64_t elements =
-      machine.cached_bytes / static_cast<std::int64_t>(size_of(gpu ? store_.dtype() : store_.compute()));
+      machine.cached_bytes / (gpu ? static_cast<std::int64_t>(size_of(store_.dtype())) : size);
   const std::int64_t row = train_.right_rows() * train_.left_columns() * train_.right_columns();
-  return std::clamp<std::int64_t>(elements / row, 1, train_.left_rows());
+  const std::int64_t used = used_left_rows(), most = std::clamp<std::int64_t>(elements / row, 1, used);
+  std::int64_t parts = (used + most - 1) / most;
+  const auto equal = [&] { return (used + parts - 1) / parts; };
+  // Rows of logits that are a multiple of 4 KiB apart share few lines of the first cache.
+  while (1 < parts && parts < used && equal() * train_.right_rows() * size % 4096 == 0) ++parts;
+  return equal();
 }
 
-void TTMEmbedding::rebuild(const Context& context, const MergedTTM& factors, std::int64_t left_row,
-                           std::int64_t count, const Tensor& rows) const {
-  const std::int64_t first = left_row * train_.right_rows(), own = frequent_in(first, rows.dim(0));
-  if (own < rows.dim(0))
-    run(context, TTMTableForward{
-                     .left = left_rows(factors.left, left_row, count), .right = factors.right, .rows = rows});
+Tensor TTMEmbedding::part_of_table(const Context& context, const MergedTTM& factors, std::int64_t left_row,
+                                   std::int64_t count, const Tensor& memory) const {
+  const std::int64_t first = left_row * train_.right_rows(), all = count * train_.right_rows(),
+                     own = frequent_in(first, all);
+  if (own == all) return store_.product_value(*frequent_).rows(first, own);
+  const Tensor rows = memory.rows(0, all);
+  run(context, TTMTableForward{
+                   .left = left_rows(factors.left, left_row, count), .right = factors.right, .rows = rows});
   if (own > 0) run(context, Cast{.x = frequent().rows(first, own), .y = rows.rows(0, own)});
+  return rows;
 }
 
 void TTMEmbedding::back_to_factors(const Context& context, const Merged& merged, std::int64_t left_row,
                                    std::int64_t count, const Tensor& drows) const {
-  const std::int64_t first = left_row * train_.right_rows(), own = frequent_in(first, drows.dim(0));
-  if (own > 0) {
-    ArenaScope scope(context.arena);
-    const Tensor from = drows.rows(0, own);
-    run(context, Add{.x = in_type(context, scope, from, store_.dtype()),
-                     .y = store_.gradient(*frequent_).rows(first, own)});
-    if (own == drows.dim(0)) return;
-    run(context, Fill{.x = from, .value = 0});
-  }
+  const std::int64_t own = frequent_in(left_row * train_.right_rows(), drows.dim(0));
+  if (own == drows.dim(0)) return;
+  if (own > 0) run(context, Fill{.x = drows.rows(0, own), .value = 0});
   run(context, TTMTableBackward{.left = left_rows(merged.factors.left, left_row, count),
                                 .right = merged.factors.right,
                                 .drows = drows,
@@ -293,12 +296,11 @@ void TTMEmbedding::decode(const Context& context, const Tensor& h, const Tensor&
   const std::int64_t at_once = left_rows_at_once(context.backend.machine());
   const std::int64_t right_rows = train_.right_rows(), width = h.dim(1);
   for (std::int64_t l = 0; l * right_rows < vocabulary_; l += at_once) {
-    const std::int64_t count = std::min(at_once, train_.left_rows() - l), first = l * right_rows;
+    const std::int64_t count = std::min(at_once, used_left_rows() - l), first = l * right_rows;
     ArenaScope chunk(context.arena);
-    const Tensor rows = chunk.tensor({count * right_rows, width}, h.dtype());
-    rebuild(context, factors, l, count, rows);
+    const Tensor memory = chunk.tensor({count * right_rows, width}, h.dtype());
     run(context, MatrixProduct{.a = h,
-                               .b = rows,
+                               .b = part_of_table(context, factors, l, count, memory),
                                .c = y.slice(first, {y.elements() - first}),
                                .m = h.dim(0),
                                .n = std::min(count * right_rows, vocabulary_ - first),
@@ -326,13 +328,11 @@ void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const Decoder& 
   const bool lends = parts > 1;
   const Tensor drows = !decoder.gradient || lends ? rows : scope.tensor({classes, width}, master);
   const auto left_rows_of = [&](std::int64_t part) {
-    return std::min(at_most, train_.left_rows() - part * at_most);
+    return std::min(at_most, used_left_rows() - part * at_most);
   };
   const auto classes_of = [&](std::int64_t part) { return left_rows_of(part) * train_.right_rows(); };
   const auto rebuilt = [&](std::int64_t part) {
-    const Tensor to = rows.rows(0, classes_of(part));
-    rebuild(context, factors, part * at_most, left_rows_of(part), to);
-    return to;
+    return part_of_table(context, factors, part * at_most, left_rows_of(part), rows);
   };
   const auto take_back = [&](std::int64_t part) {
     back_to_factors(context, merged, part * at_most, left_rows_of(part), drows.rows(0, classes_of(part)));
@@ -380,15 +380,21 @@ void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const Decoder& 
                                  .k = classes_of(part),
                                  .accumulate = part > 0,
                                  .lda = classes});
-      run(context, MatrixProduct{.a = dlogits,
-                                 .b = h,
-                                 .c = drows,
-                                 .m = classes_of(part),
-                                 .n = width,
-                                 .k = size,
-                                 .transpose_a = true,
-                                 .accumulate = parts == 1 && begin > 0,
-                                 .lda = classes});
+      const auto add_gradient = [&](std::int64_t first, const Tensor& to, bool accumulate) {
+        if (to.dim(0) == 0) return;
+        run(context, MatrixProduct{.a = dlogits.slice(first, {dlogits.elements() - first}),
+                                   .b = h,
+                                   .c = to,
+                                   .m = to.dim(0),
+                                   .n = width,
+                                   .k = size,
+                                   .transpose_a = true,
+                                   .accumulate = accumulate,
+                                   .lda = classes});
+      };
+      const std::int64_t count = classes_of(part), own = frequent_in(part * classes, count);
+      if (own > 0) add_gradient(0, store_.gradient(*frequent_).rows(part * classes, own), true);
+      add_gradient(own, drows.rows(own, count - own), parts == 1 && begin > 0);
       if (parts > 1) take_back(part);
     }
     if (dh.dtype() != compute) run(context, Cast{.x = dh, .y = dh_rows});

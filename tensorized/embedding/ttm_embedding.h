@@ -47,6 +47,10 @@ class TTMEmbedding final : public Embedding {
   void add_to_right(const Context& context, const Merged& merged, const Tensor& from, bool alone) const;
   std::int64_t positions_at_once(const MachineModel& machine, std::int64_t positions) const;
   bool decodes_by_rebuilding(const MachineModel& machine, std::int64_t positions) const;
+  // Those with an id of the vocabulary.
+  std::int64_t used_left_rows() const {
+    return (vocabulary_ + train_.right_rows() - 1) / train_.right_rows();
+  }
   std::int64_t left_rows_at_once(const MachineModel& machine) const;
   void structured_cross_entropy(const Context& context, const Decoder& decoder) const;
   void rebuilt_cross_entropy(const Context& context, const Decoder& decoder) const;
@@ -55,10 +59,10 @@ class TTMEmbedding final : public Embedding {
   std::int64_t frequent_in(std::int64_t first, std::int64_t count) const {
     return std::clamp<std::int64_t>(train_.shape.frequent_rows - first, 0, count);
   }
-  // Some left rows' part of the table.
-  void rebuild(const Context& context, const MergedTTM& factors, std::int64_t left_row, std::int64_t count,
-               const Tensor& rows) const;
-  // Adds the gradient of that part, which is overwritten, to those of the factors and of frequent rows.
+  // Some left rows' part of the table, in `memory`, or frequent rows where they are.
+  Tensor part_of_table(const Context& context, const MergedTTM& factors, std::int64_t left_row,
+                       std::int64_t count, const Tensor& memory) const;
+  // Adds the gradient of that part, which is overwritten, to those of the factors; frequent rows have theirs.
   void back_to_factors(const Context& context, const Merged& merged, std::int64_t left_row,
                        std::int64_t count, const Tensor& drows) const;
   // Adds the gradients of looked-up rows to those of the left and right factors.

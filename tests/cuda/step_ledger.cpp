@@ -95,7 +95,7 @@ StepBenchmarkOptions step_of(const Recipe& recipe, std::int64_t tokens, std::int
   options.config = config_of(recipe);
   options.optimizer = recipe.optim;
   options.tokens = tokens, options.length = length;
-  options.mask_probability = recipe.data.mask_probability;
+  options.mask_probability = recipe.phases.at(0).largest_mask_probability(recipe.data.mask_probability);
   return options;
 }
 

@@ -14,11 +14,12 @@ void require_masked_language_head(const EncoderConfig& config) {
         name_of(config.head)));
 }
 
-void refuse_mask_probability(const std::vector<PhaseSection>& phases, const std::string& why) {
+std::string given_mask_probability(const std::vector<PhaseSection>& phases) {
   for (std::size_t phase = 0; phase < phases.size(); ++phase)
     for (const auto& [key, given] : {std::pair{"mask_probability", phases[phase].mask_probability},
                                      {"final_mask_probability", phases[phase].final_mask_probability}})
-      if (given) throw UsageError(fmt::format("phase.{}.{} {}; remove it", phase, key, why));
+      if (given) return fmt::format("phase.{}.{}", phase, key);
+  return {};
 }
 
 std::int64_t warmup_steps_of(const PhaseSection& phase, std::int64_t steps) {

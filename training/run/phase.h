@@ -9,8 +9,8 @@ namespace comera {
 // UsageError for a model that cannot be pretrained.
 void require_masked_language_head(const EncoderConfig& config);
 
-// UsageError "phase.N.mask_probability WHY; remove it" if a phase has one, or a final one.
-void refuse_mask_probability(const std::vector<PhaseSection>& phases, const std::string& why);
+// "phase.N.mask_probability", or the final one, of the first phase that has one; empty: none.
+std::string given_mask_probability(const std::vector<PhaseSection>& phases);
 
 // Of a phase with so many steps, which may be counted in epochs.
 std::int64_t warmup_steps_of(const PhaseSection& phase, std::int64_t steps);

@@ -106,7 +106,8 @@ double TrainingRun::uniform_loss() const {
     case HeadKind::mlm:
       return std::log(static_cast<double>(setup_.tokenizer->vocabulary()));
     case HeadKind::replaced_tokens: {  // guessing knows how many tokens are masked
-      const double share = std::clamp(recipe.data.mask_probability, 1e-3, 0.5);
+      const double share =
+          std::clamp(section().largest_mask_probability(recipe.data.mask_probability), 1e-3, 0.5);
       return std::log(static_cast<double>(setup_.tokenizer->vocabulary())) -
              recipe.generator.value_or(GeneratorSection()).weight *
                  (share * std::log(share) + (1 - share) * std::log(1 - share));

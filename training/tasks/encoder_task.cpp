@@ -39,7 +39,8 @@ class EncoderBatches final : public data::BatchStream {
 data::LoaderOptions EncoderTask::options_of(const PhaseOf& phase) const {
   data::LoaderOptions options = loader_options(phase.recipe, phase.phase, *this, form_->model());
   if (phase.steps > 0) {
-    options.final_mask_probability = phase.section().final_mask_probability;
+    if (options.masking.probability > 0)
+      options.final_mask_probability = phase.section().final_mask_probability;
     options.steps = phase.steps;
   }
   return options;
@@ -80,10 +81,13 @@ data::LoaderOptions loader_options(const Recipe& recipe, std::int64_t phase, con
   const PhaseSection& section = recipe.phases[phase];
   data::LoaderOptions options;
   options.masking = task.masking();
-  // The capacity suffices for the targets of training, and of evaluation if there is one.
-  const double evaluated = task.evaluates() ? options.masking.probability : 0;
-  const double share = std::max(section.largest_mask_probability(options.masking.probability), evaluated);
-  options.masking.probability = section.mask_probability.value_or(options.masking.probability);
+  double share = options.masking.probability;
+  if (share > 0) {
+    // The capacity suffices for the targets of training, and of evaluation if there is one.
+    const double evaluated = task.evaluates() ? share : 0;
+    options.masking.probability = section.mask_probability.value_or(share);
+    share = std::max(section.largest_mask_probability(share), evaluated);
+  }
   // The number of targets varies more when whole words are masked.
   options.capacity = data::capacity_for(section.tokens_per_micro_batch, section.length, share,
                                         model.config().vocabulary, options.masking.words ? 4 : 1);

@@ -37,7 +37,8 @@ std::unique_ptr<EncoderTask> make_encoder_task(const Recipe& recipe, bool finetu
     return task;
   }
   require_training_keys(recipe);
-  refuse_mask_probability(recipe.phases, "is for pretraining; a task masks no tokens");
+  if (const std::string given = given_mask_probability(recipe.phases); !given.empty())
+    log(fmt::format("note: {} is for pretraining and has no effect here", given));
   if (recipe.run.evaluation_batches > 0)
     throw UsageError(
         fmt::format("run.evaluation_batches = {} is for pretraining; fine-tuning scores validation files "

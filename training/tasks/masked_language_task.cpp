@@ -74,8 +74,10 @@ std::string MaskedLanguageTask::source() const {
 }
 
 void MaskedLanguageTask::require_masks_to_draw(const std::vector<PhaseSection>& phases) const {
-  if (train_ && train_->masked())
-    refuse_mask_probability(phases, fmt::format("has no effect, since {} has its own targets", source()));
+  const std::string given = given_mask_probability(phases);
+  if (!given.empty() && train_ && train_->masked())
+    throw UsageError(
+        fmt::format("{} has no effect, since {} has its own targets; remove it", given, source()));
 }
 
 std::string MaskedLanguageTask::held_out_fingerprint() const {

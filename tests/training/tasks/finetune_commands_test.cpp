@@ -115,6 +115,30 @@ TEST_F(Finetune, APairOfTextsThatAreEncodedApartHasNoVector) {
       0);
 }
 
+// A recipe for pretraining can be fine-tuned too: its masks are said to have no effect, and have none.
+TEST_F(Finetune, MasksOfARecipeForPretrainingChangeNothing) {
+  const fs::path run = folder() / "run";
+  const auto losses = [&](std::vector<std::string> settings, const std::string& said) {
+    fs::remove_all(run);
+    settings.emplace_back("run.log_interval=1");
+    const ProgramResult tuned = run_program(arguments("finetune", {}, settings));
+    EXPECT_EQ(tuned.code, 0) << tuned.output;
+    EXPECT_THAT(tuned.output, HasSubstr(said));
+    std::vector<double> values;
+    std::ifstream stream(run / "metrics.jsonl");
+    for (std::string line; std::getline(stream, line);)
+      if (const auto metrics = nlohmann::json::parse(line); metrics.contains("loss"))
+        values.push_back(metrics["loss"]);
+    return values;
+  };
+  const std::vector<double> plain = losses({}, "best"),
+                            masked =
+                                losses({"phase.0.mask_probability=0.3", "phase.1.mask_probability=0.3"},
+                                       "note: phase.0.mask_probability is for pretraining and has no effect");
+  EXPECT_GT(plain.size(), 10u);
+  EXPECT_EQ(plain, masked);
+}
+
 class InvalidFinetuneInput : public Finetune {
  protected:
   void expect(const std::vector<std::string>& arguments, int code, const std::vector<std::string>& parts) {
