@@ -7,6 +7,7 @@
 #include "kernels/ops/elementwise/cross_entropy.h"
 #include "kernels/ops/elementwise/embedding.h"
 #include "kernels/ops/elementwise/layout.h"
+#include "kernels/ops/elementwise/logit_parts.h"
 #include "kernels/ops/products/matrix_product.h"
 #include "kernels/ops/real_rows.h"
 #include "kernels/ops/tensor_trains/ttm_chain.h"
@@ -207,13 +208,6 @@ void TTMEmbedding::rows_backward(const Context& context, const LookupIds& ids, c
                !merged.decodes);
 }
 
-// Rows of logits in memory at a time.
-std::int64_t TTMEmbedding::positions_at_once(const MachineModel& machine, std::int64_t positions) const {
-  const std::int64_t row = vocabulary_ * static_cast<std::int64_t>(size_of(store_.compute()));
-  return std::clamp<std::int64_t>(2 * machine.part_bytes / row / 8 * 8, 8,
-                                  std::max<std::int64_t>(positions, 8));
-}
-
 bool TTMEmbedding::decodes_by_rebuilding(const MachineModel& machine, std::int64_t positions) const {
   if (frequent_) return true;
   if (decoder_ != DecoderKind::automatic) return decoder_ == DecoderKind::rebuild;
@@ -225,7 +219,8 @@ bool TTMEmbedding::decodes_by_rebuilding(const MachineModel& machine, std::int64
   const double structured = p * nl * rank * right * (nr + left);
   // Cost of a step's forward pass: the other passes cost twice that. The table is rebuilt once more for
   // backward.
-  const double blocks = std::ceil(p / static_cast<double>(positions_at_once(machine, positions)));
+  const double blocks = std::ceil(
+      p / static_cast<double>(logit_rows_at_once(machine, positions, vocabulary_, store_.compute())));
   const double rebuilt =
       nl * nr * (4.0 / 3 * blocks * left * right * rank + p * static_cast<double>(vocabulary_));
   return rebuilt < structured;
@@ -250,18 +245,13 @@ Tensor left_rows(const Tensor& left, std::int64_t first, std::int64_t count) {
 
 // Of a part of the table; the last one may have fewer. On a GPU a part's gradient has to fit too, which has
 // the type of parameters if there is one part.
-std::int64_t TTMEmbedding::left_rows_at_once(const MachineModel& machine) const {
+std::int64_t TTMEmbedding::left_rows_at_once(const MachineModel& machine, std::int64_t block) const {
   const bool gpu = store_.value(train_.cores[0]).device().kind == DeviceKind::cuda;
-  const auto size = static_cast<std::int64_t>(size_of(store_.compute()));
-  const std::int64_t elements =
-      machine.cached_bytes / (gpu ? static_cast<std::int64_t>(size_of(store_.dtype())) : size);
-  const std::int64_t row = train_.right_rows() * train_.left_columns() * train_.right_columns();
-  const std::int64_t used = used_left_rows(), most = std::clamp<std::int64_t>(elements / row, 1, used);
-  std::int64_t parts = (used + most - 1) / most;
-  const auto equal = [&] { return (used + parts - 1) / parts; };
-  // Rows of logits that are a multiple of 4 KiB apart share few lines of the first cache.
-  while (1 < parts && parts < used && equal() * train_.right_rows() * size % 4096 == 0) ++parts;
-  return equal();
+  const auto element = static_cast<std::int64_t>(size_of(gpu ? store_.dtype() : store_.compute()));
+  const std::int64_t columns = train_.left_columns() * train_.right_columns();
+  return classes_at_once(machine, vocabulary_, train_.right_rows(), columns * element, block,
+                         store_.compute()) /
+         train_.right_rows();
 }
 
 Tensor TTMEmbedding::part_of_table(const Context& context, const MergedTTM& factors, std::int64_t left_row,
@@ -293,7 +283,7 @@ void TTMEmbedding::decode(const Context& context, const Tensor& h, const Tensor&
   ArenaScope scope(context.arena);
   const SharedOrMade made(*this, context, merged, true, false);
   const MergedTTM& factors = made->factors;
-  const std::int64_t at_once = left_rows_at_once(context.backend.machine());
+  const std::int64_t at_once = left_rows_at_once(context.backend.machine(), 1);
   const std::int64_t right_rows = train_.right_rows(), width = h.dim(1);
   for (std::int64_t l = 0; l * right_rows < vocabulary_; l += at_once) {
     const std::int64_t count = std::min(at_once, used_left_rows() - l), first = l * right_rows;
@@ -319,7 +309,11 @@ void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const Decoder& 
   const SharedOrMade made(*this, context, decoder.merged, true, decoder.gradient);
   const Merged& merged = *made;
   const MergedTTM& factors = merged.factors;
-  const std::int64_t at_most = left_rows_at_once(context.backend.machine());  // of a part
+  const MachineModel machine = context.backend.machine();
+  const std::int64_t positions = rows_to_compute(context, decoder.count, decoder.h.dim(0)),
+                     most = logit_rows_at_once(machine, decoder.h.dim(0), vocabulary_, compute),
+                     at_once = equal_logit_rows(positions, most);
+  const std::int64_t at_most = left_rows_at_once(machine, most);  // of a part
   const std::int64_t classes = at_most * train_.right_rows();
   const std::int64_t parts = (vocabulary_ + classes - 1) / classes;
   const Tensor rows = scope.tensor({classes, width}, compute);
@@ -337,8 +331,6 @@ void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const Decoder& 
   const auto take_back = [&](std::int64_t part) {
     back_to_factors(context, merged, part * at_most, left_rows_of(part), drows.rows(0, classes_of(part)));
   };
-  const std::int64_t positions = rows_to_compute(context, decoder.count, decoder.h.dim(0)),
-                     at_once = positions_at_once(context.backend.machine(), positions);
   if (parts == 1) rebuilt(0);
   for (std::int64_t begin = 0; begin < positions; begin += at_once) {
     const std::int64_t size = std::min(at_once, positions - begin);

@@ -45,13 +45,12 @@ class TTMEmbedding final : public Embedding {
   static bool shares(const Merged* merged) { return merged != nullptr && *merged; }
   // Adds the gradient of a right factor with another order of axes, or writes it if nothing else contributes.
   void add_to_right(const Context& context, const Merged& merged, const Tensor& from, bool alone) const;
-  std::int64_t positions_at_once(const MachineModel& machine, std::int64_t positions) const;
   bool decodes_by_rebuilding(const MachineModel& machine, std::int64_t positions) const;
   // Those with an id of the vocabulary.
   std::int64_t used_left_rows() const {
     return (vocabulary_ + train_.right_rows() - 1) / train_.right_rows();
   }
-  std::int64_t left_rows_at_once(const MachineModel& machine) const;
+  std::int64_t left_rows_at_once(const MachineModel& machine, std::int64_t block) const;
   void structured_cross_entropy(const Context& context, const Decoder& decoder) const;
   void rebuilt_cross_entropy(const Context& context, const Decoder& decoder) const;
   Tensor frequent() const { return frequent_ ? store_.value(*frequent_) : Tensor(); }

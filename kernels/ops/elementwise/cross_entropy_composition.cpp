@@ -4,6 +4,7 @@
 #include "kernels/ops/context.h"
 #include "kernels/ops/elementwise/cross_entropy.h"
 #include "kernels/ops/elementwise/layout.h"
+#include "kernels/ops/elementwise/logit_parts.h"
 #include "kernels/ops/products/matrix_product.h"
 #include "kernels/ops/real_rows.h"
 
@@ -26,13 +27,15 @@ std::int64_t padded_classes(const Context& context, std::int64_t classes) {
                                                            : classes;
 }
 
-// The classes in parts of rows of the table, so that a part is read from a cache by the products with it.
+// The classes in parts of rows of the table.
 struct ClassParts {
-  std::int64_t classes, size, count;
+  std::int64_t classes, rows, size, count;  // rows: of a block, at most
 
-  ClassParts(const Context& context, const Tensor& table) : classes(table.dim(0)) {
-    const std::int64_t row = table.dim(1) * static_cast<std::int64_t>(size_of(table.dtype()));
-    size = std::max<std::int64_t>(context.backend.machine().cached_bytes / row / 32 * 32, 32);
+  ClassParts(const Context& context, const DenseMaskedCrossEntropy& op) : classes(op.table.dim(0)) {
+    const MachineModel machine = context.backend.machine();
+    const std::int64_t table_row = op.table.dim(1) * static_cast<std::int64_t>(size_of(op.table.dtype()));
+    rows = logit_rows_at_once(machine, op.h.dim(0), classes, op.compute());
+    size = classes_at_once(machine, classes, 32, table_row, rows, op.compute());
     if (size >= classes) size = padded_classes(context, classes);
     count = (classes + size - 1) / size;
   }
@@ -42,10 +45,10 @@ struct ClassParts {
 
 void dense_masked_cross_entropy(const DenseMaskedCrossEntropy& op, const Context& context) {
   const std::int64_t rows = rows_to_compute(context, op.count, op.h.dim(0)), width = op.h.dim(1);
-  const ClassParts parts(context, op.table);
-  const std::int64_t chunk = rows_per_chunk(context, rows, parts.count * parts.size, op.compute());
-  for (std::int64_t begin = 0; begin < rows; begin += chunk) {
-    const std::int64_t size = std::min(chunk, rows - begin);
+  const ClassParts parts(context, op);
+  const std::int64_t block = equal_logit_rows(rows, parts.rows);
+  for (std::int64_t begin = 0; begin < rows; begin += block) {
+    const std::int64_t size = std::min(block, rows - begin);
     ArenaScope scope(context.arena);
     const Tensor logits = scope.tensor({parts.count, size, parts.size}, op.compute());
     const Tensor h = op.h.rows(begin, size);
