@@ -51,7 +51,7 @@ struct TTMShape {
   std::vector<std::int64_t> ranks;         // r_1..r_{K-1}
   bool projection = false;  // a dense matrix (columns, width) leads from the train to the table
   // Rows of the first ids are kept as they are, in a dense matrix (frequent_rows, columns); the train has the
-  // others. Usual vocabularies are ordered by frequency.
+  // others. Pays where ids are ordered by frequency, as `comera tokenizer` numbers them.
   std::int64_t frequent_rows = 0;
 
   int order() const { return static_cast<int>(row_modes.size()); }
