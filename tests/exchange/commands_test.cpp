@@ -4,6 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "checkpoints/checkpoint_file.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/training/training_fixture.h"
 
@@ -20,6 +21,11 @@ class ExchangeCommands : public TrainingFixture {
     run.run();
   }
   std::string in(const std::string& name) const { return (folder() / name).string(); }
+  static double loss(const std::string& model) {
+    const ProgramResult eval = run_program({"eval", model, "--data", corpus().string(), "--json"});
+    EXPECT_EQ(eval.code, 0) << eval.output;
+    return nlohmann::json::parse(eval.output.substr(eval.output.find('{')))["validation_loss"].get<double>();
+  }
 };
 
 TEST_F(ExchangeCommands, GoRound) {
@@ -33,11 +39,6 @@ TEST_F(ExchangeCommands, GoRound) {
   EXPECT_THAT(card, testing::Not(HasSubstr(folder().string())));  // nobody else's folders
   const ProgramResult imported = run_program({"import", in("hf"), "--output", in("back.h5")});
   ASSERT_EQ(imported.code, 0) << imported.output;
-  const auto loss = [&](const std::string& model) {
-    const ProgramResult eval = run_program({"eval", model, "--data", corpus().string(), "--json"});
-    EXPECT_EQ(eval.code, 0) << eval.output;
-    return nlohmann::json::parse(eval.output.substr(eval.output.find('{')))["validation_loss"].get<double>();
-  };
   const auto newest = folder() / "run/checkpoints/step-00000012.h5";
   ASSERT_EQ(run_program({"export", newest.string(), "--to", in("hf"), "--overwrite"}).code, 0);
   ASSERT_EQ(run_program({"import", in("hf"), "--output", in("back.h5"), "--overwrite"}).code, 0);
@@ -48,6 +49,32 @@ TEST_F(ExchangeCommands, GoRound) {
   EXPECT_LT(fs::file_size(folder() / "small/model.safetensors"),
             fs::file_size(folder() / "hf/model.safetensors"));
   EXPECT_THAT(read_text(folder() / "small/modeling_comera.py"), HasSubstr("class ComeraForMaskedLM"));
+}
+
+// A vocabulary that the tokenizer decides limits the rows of their own; resumed, exported and compacted, the
+// model keeps the rows that it has.
+TEST_F(ExchangeCommands, RowsThatTheTokenizerLimitsGoRound) {
+  const std::vector<std::string> settings = {"model.vocabulary=0", "tensorized.embedding.frequent_rows=390"};
+  for (const auto& [mode, stop] : {std::pair{RunMode::fresh, 5}, {RunMode::resume, 0}}) {
+    TrainingRun run(recipe("limited", settings),
+                    {.mode = mode, .stop_after = stop, .output = std::fopen("/dev/null", "w")});
+    run.run();
+  }
+  const std::string run = in("limited");
+  const auto rows = [](const std::string& checkpoint) {
+    const CheckpointReader reader(checkpoint);
+    for (const CheckpointTensor& tensor : reader.tensors())
+      if (tensor.path.ends_with("frequent")) return tensor.shape[0];
+    return std::int64_t{0};
+  };
+  const std::string newest = run + "/checkpoints/step-00000012.h5";
+  EXPECT_EQ(rows(newest), 200);  // half of 400 pieces
+  ASSERT_EQ(run_program({"export", newest, "--to", in("hf")}).code, 0);
+  ASSERT_EQ(run_program({"import", in("hf"), "--output", in("back.h5")}).code, 0);
+  ASSERT_EQ(run_program({"compact", newest, "--output", in("compact.h5")}).code, 0);
+  EXPECT_EQ(rows(in("compact.h5")), 200);
+  for (const char* other : {"back.h5", "compact.h5"})
+    EXPECT_NEAR(loss(in(other)), loss(newest), 1e-5) << other;
 }
 
 // For sentence-transformers: the encoder alone, its modules, and nothing of them in other exports.
