@@ -41,6 +41,12 @@ struct BenchOptions {
   std::string graph = "on";
 };
 
+// Of the first phase.
+double share_of_masks(const Recipe& recipe) {
+  const double usual = recipe.data.mask_probability;
+  return recipe.phases.empty() ? usual : recipe.phases[0].largest_mask_probability(usual);
+}
+
 std::string bench_recipe(BenchOptions& options) {
   Recipe recipe = options.recipe.load_encoder();
   choose_precision(recipe, options.step.device);
@@ -66,7 +72,9 @@ void bench_step(BenchOptions& options) {
     print_out("{}", bench_recipe(options));
   } else {
     const CheckpointReader reader(checkpoint_subject(options.checkpoint, "a checkpoint (.h5)"));
-    options.step.optimizer = checkpoint_recipe(reader).optim;
+    const Recipe recipe = checkpoint_recipe(reader);
+    options.step.optimizer = recipe.optim;
+    options.step.mask_probability = share_of_masks(recipe);
     print_out("{}", benchmark_ranks(reader, options.step));
   }
 }

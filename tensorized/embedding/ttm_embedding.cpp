@@ -245,11 +245,11 @@ Tensor left_rows(const Tensor& left, std::int64_t first, std::int64_t count) {
 
 // Of a part of the table; the last one may have fewer. On a GPU a part's gradient has to fit too, which has
 // the type of parameters if there is one part.
-std::int64_t TTMEmbedding::left_rows_at_once(const MachineModel& machine, std::int64_t block) const {
+std::int64_t TTMEmbedding::left_rows_at_once(const MachineModel& machine, std::int64_t rows) const {
   const bool gpu = store_.value(train_.cores[0]).device().kind == DeviceKind::cuda;
   const auto element = static_cast<std::int64_t>(size_of(gpu ? store_.dtype() : store_.compute()));
   const std::int64_t columns = train_.left_columns() * train_.right_columns();
-  return classes_at_once(machine, vocabulary_, train_.right_rows(), columns * element, block,
+  return classes_at_once(machine, vocabulary_, train_.right_rows(), columns * element, rows,
                          store_.compute()) /
          train_.right_rows();
 }
@@ -331,7 +331,7 @@ void TTMEmbedding::rebuilt_cross_entropy(const Context& context, const Decoder& 
   const auto take_back = [&](std::int64_t part) {
     back_to_factors(context, merged, part * at_most, left_rows_of(part), drows.rows(0, classes_of(part)));
   };
-  if (parts == 1) rebuilt(0);
+  if (parts == 1) rebuilt(0);  // in `rows`, since not all are frequent
   for (std::int64_t begin = 0; begin < positions; begin += at_once) {
     const std::int64_t size = std::min(at_once, positions - begin);
     ArenaScope block(context.arena);

@@ -50,7 +50,8 @@ class TTMEmbedding final : public Embedding {
   std::int64_t used_left_rows() const {
     return (vocabulary_ + train_.right_rows() - 1) / train_.right_rows();
   }
-  std::int64_t left_rows_at_once(const MachineModel& machine, std::int64_t block) const;
+  // Of a part of the table, whose logits of `rows` positions stay in a cache; 1: they need not.
+  std::int64_t left_rows_at_once(const MachineModel& machine, std::int64_t rows) const;
   void structured_cross_entropy(const Context& context, const Decoder& decoder) const;
   void rebuilt_cross_entropy(const Context& context, const Decoder& decoder) const;
   Tensor frequent() const { return frequent_ ? store_.value(*frequent_) : Tensor(); }
@@ -58,7 +59,8 @@ class TTMEmbedding final : public Embedding {
   std::int64_t frequent_in(std::int64_t first, std::int64_t count) const {
     return std::clamp<std::int64_t>(train_.shape.frequent_rows - first, 0, count);
   }
-  // Some left rows' part of the table, in `memory`, or frequent rows where they are.
+  // Some left rows' part of the table in the type of activations: in `memory`, or, of frequent rows alone,
+  // where they are, as the pass began with them (begin_pass()).
   Tensor part_of_table(const Context& context, const MergedTTM& factors, std::int64_t left_row,
                        std::int64_t count, const Tensor& memory) const;
   // Adds the gradient of that part, which is overwritten, to those of the factors; frequent rows have theirs.

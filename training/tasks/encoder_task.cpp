@@ -39,8 +39,7 @@ class EncoderBatches final : public data::BatchStream {
 data::LoaderOptions EncoderTask::options_of(const PhaseOf& phase) const {
   data::LoaderOptions options = loader_options(phase.recipe, phase.phase, *this, form_->model());
   if (phase.steps > 0) {
-    if (options.masking.probability > 0)
-      options.final_mask_probability = phase.section().final_mask_probability;
+    if (draws_masks()) options.final_mask_probability = phase.section().final_mask_probability;
     options.steps = phase.steps;
   }
   return options;
@@ -82,7 +81,7 @@ data::LoaderOptions loader_options(const Recipe& recipe, std::int64_t phase, con
   data::LoaderOptions options;
   options.masking = task.masking();
   double share = options.masking.probability;
-  if (share > 0) {
+  if (task.draws_masks()) {
     // The capacity suffices for the targets of training, and of evaluation if there is one.
     const double evaluated = task.evaluates() ? share : 0;
     options.masking.probability = section.mask_probability.value_or(share);

@@ -33,6 +33,8 @@ class EncoderTask : public TrainingTask {
   virtual std::unique_ptr<data::SampleSource> samples(std::int64_t length) const = 0;
   // For held-out data, and for training data in phases without their own share of masks.
   virtual data::MaskingOptions masking() const = 0;
+  // Whether training draws masks, so that the shares of phases have an effect.
+  virtual bool draws_masks() const { return masking().probability > 0; }
   // The divisor of the summed gradient.
   virtual double targets(const data::Batch& batch) const = 0;
   // What the loss is measured by where losses are compared: a nat, or the variance of a regression's scores.

@@ -29,16 +29,17 @@ void require_one_length(const std::vector<PhaseSection>& phases) {
 std::unique_ptr<EncoderTask> make_encoder_task(const Recipe& recipe, bool finetune,
                                                const data::Tokenizer& tokenizer, const EncoderConfig& config,
                                                const std::function<void(const std::string&)>& log) {
+  const std::string masks = given_mask_probability(recipe.phases);
   if (!finetune) {
     require_pretraining_keys(recipe);
     require_masked_language_head(config);
     auto task = std::make_unique<MaskedLanguageTask>(recipe.data, tokenizer, config);
-    task->require_masks_to_draw(recipe.phases);
+    if (!masks.empty() && !task->draws_masks())
+      log(fmt::format("note: {} has no effect, since {} has its own targets", masks, task->source()));
     return task;
   }
   require_training_keys(recipe);
-  if (const std::string given = given_mask_probability(recipe.phases); !given.empty())
-    log(fmt::format("note: {} is for pretraining and has no effect here", given));
+  if (!masks.empty()) log(fmt::format("note: {} is for pretraining and has no effect here", masks));
   if (recipe.run.evaluation_batches > 0)
     throw UsageError(
         fmt::format("run.evaluation_batches = {} is for pretraining; fine-tuning scores validation files "

@@ -73,13 +73,6 @@ std::string MaskedLanguageTask::source() const {
   return fmt::format("{}", fmt::join(folders, ", "));
 }
 
-void MaskedLanguageTask::require_masks_to_draw(const std::vector<PhaseSection>& phases) const {
-  const std::string given = given_mask_probability(phases);
-  if (!given.empty() && train_ && train_->masked())
-    throw UsageError(
-        fmt::format("{} has no effect, since {} has its own targets; remove it", given, source()));
-}
-
 std::string MaskedLanguageTask::held_out_fingerprint() const {
   std::vector<std::string> contents;
   for (const HeldOut& held_out : held_out_) contents.push_back(held_out.set->fingerprint());

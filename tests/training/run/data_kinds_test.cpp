@@ -317,18 +317,13 @@ TEST_F(DataKinds, PhasesMaskByTheirOwnShare) {
   EXPECT_EQ(ratio(recipe("x").phases[1].name), 1);
 }
 
-TEST_F(DataKinds, AShareOfMasksIsRefusedWhereItChangesNothing) {
+TEST_F(DataKinds, AShareOfMasksChangesNothingWhereTargetsAreGiven) {
   write_rows("a_training_0.hdf5", 20, 1);
   write_rows("a_test_0.hdf5", 20, 5000);
-  std::vector<std::string> settings = on_rows("file");
-  settings.emplace_back("phase.1.mask_probability=0.3");
-  EXPECT_THAT([&] { train("run", {}, settings); },
-              testing::ThrowsMessage<UsageError>(
-                  testing::HasSubstr("phase.1.mask_probability has no effect, since " +
-                                     (folder() / "rows").string() + " has its own targets")));
-  EXPECT_THAT(
-      [&] { find_rates(recipe("run", settings), {.steps = 2}); },
-      testing::ThrowsMessage<UsageError>(testing::HasSubstr("phase.1.mask_probability has no effect")));
+  const std::vector<std::string> plain = on_rows("file");
+  std::vector<std::string> settings = plain;
+  settings.insert(settings.end(), {"phase.0.mask_probability=0.05", "phase.1.mask_probability=0.3"});
+  expect_equal_checkpoints(train("run", {}, plain).checkpoint, train("masked", {}, settings).checkpoint);
   settings = on_rows("dynamic");
   settings.emplace_back("phase.1.mask_probability=0.3");
   train("dynamic", {.stop_after = 1}, settings);

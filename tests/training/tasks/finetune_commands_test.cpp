@@ -133,7 +133,7 @@ TEST_F(Finetune, MasksOfARecipeForPretrainingChangeNothing) {
   };
   const std::vector<double> plain = losses({}, "best"),
                             masked =
-                                losses({"phase.0.mask_probability=0.3", "phase.1.mask_probability=0.3"},
+                                losses({"phase.0.mask_probability=0.3", "phase.1.final_mask_probability=0.1"},
                                        "note: phase.0.mask_probability is for pretraining and has no effect");
   EXPECT_GT(plain.size(), 10u);
   EXPECT_EQ(plain, masked);
