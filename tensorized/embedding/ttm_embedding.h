@@ -46,7 +46,7 @@ class TTMEmbedding final : public Embedding {
   // Adds the gradient of a right factor with another order of axes, or writes it if nothing else contributes.
   void add_to_right(const Context& context, const Merged& merged, const Tensor& from, bool alone) const;
   bool decodes_by_rebuilding(const MachineModel& machine, std::int64_t positions) const;
-  // Those with an id of the vocabulary.
+  // Left rows that hold an id of the vocabulary.
   std::int64_t used_left_rows() const {
     return (vocabulary_ + train_.right_rows() - 1) / train_.right_rows();
   }
@@ -63,7 +63,8 @@ class TTMEmbedding final : public Embedding {
   // where they are, as the pass began with them (begin_pass()).
   Tensor part_of_table(const Context& context, const MergedTTM& factors, std::int64_t left_row,
                        std::int64_t count, const Tensor& memory) const;
-  // Adds the gradient of that part, which is overwritten, to those of the factors; frequent rows have theirs.
+  // Adds the gradient of that part, which is overwritten, to those of the factors; what it holds of
+  // frequent rows is of no meaning, since they have theirs.
   void back_to_factors(const Context& context, const Merged& merged, std::int64_t left_row,
                        std::int64_t count, const Tensor& drows) const;
   // Adds the gradients of looked-up rows to those of the left and right factors.

@@ -106,8 +106,10 @@ double TrainingRun::uniform_loss() const {
     case HeadKind::mlm:
       return std::log(static_cast<double>(setup_.tokenizer->vocabulary()));
     case HeadKind::replaced_tokens: {  // guessing knows how many tokens are masked
-      const double share =
-          std::clamp(section().largest_mask_probability(recipe.data.mask_probability), 1e-3, 0.5);
+      double share = 1e-3;
+      for (const PhaseSection& phase : recipe.phases)  // of any, as for a run that is resumed
+        share = std::max(share, phase.largest_mask_probability(recipe.data.mask_probability));
+      share = std::min(share, 0.5);
       return std::log(static_cast<double>(setup_.tokenizer->vocabulary())) -
              recipe.generator.value_or(GeneratorSection()).weight *
                  (share * std::log(share) + (1 - share) * std::log(1 - share));

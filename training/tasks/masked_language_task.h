@@ -52,8 +52,6 @@ class MaskedLanguageTask final : public EncoderTask {
   std::unique_ptr<data::SampleSource> samples(std::int64_t length) const override;
   data::MaskingOptions masking() const override;
   bool draws_masks() const override { return !train_ || !train_->masked(); }
-  // UsageError if a phase sets a mask probability although the training files already contain their masks.
-
   double targets(const data::Batch& batch) const override { return batch.masked; }
   using EncoderTask::evaluate;
   bool evaluates() const override { return !held_out_.empty(); }
