@@ -75,14 +75,21 @@ class Processes : public TrainingFixture {
     EXPECT_EQ(one.attributes("/data"), other.attributes("/data"));
     EXPECT_EQ(one.integer("/trainer", "tokens"), other.integer("/trainer", "tokens"));
     EXPECT_EQ(held_ranks(one), held_ranks(other));
-    // Scales and magnitudes of 8-bit operands are of all micro-batches, not of a process's.
+    // Magnitudes of 8-bit operands are of all micro-batches, not of a process's, which would be less by tens
+    // of percent; rounding moves a few. A scale is a power of two, so that it moves by as much.
+    double deviations = 0, magnitudes = 0;
     for (const auto& tensor : one.tensors()) {
       if (!tensor.path.starts_with(float8_at)) continue;
       const auto values = one.read_values<float>(tensor.path), others = other.read_values<float>(tensor.path);
       ASSERT_EQ(values.size(), others.size());
-      for (std::size_t i = 0; i < values.size(); ++i)
-        EXPECT_NEAR(others[i], values[i], 0.02 * values[i]) << tensor.path << ' ' << i;
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        EXPECT_LE(others[i], 2 * values[i]) << tensor.path << ' ' << i;
+        EXPECT_GE(others[i], values[i] / 2) << tensor.path << ' ' << i;
+        if (!tensor.path.ends_with("history") || values[i] == 0) continue;
+        deviations += std::abs(others[i] / values[i] - 1), ++magnitudes;
+      }
     }
+    if (magnitudes > 0) EXPECT_LT(deviations / magnitudes, 0.01) << magnitudes;
   }
 };
 
