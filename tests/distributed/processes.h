@@ -75,8 +75,8 @@ class Processes : public TrainingFixture {
     EXPECT_EQ(one.attributes("/data"), other.attributes("/data"));
     EXPECT_EQ(one.integer("/trainer", "tokens"), other.integer("/trainer", "tokens"));
     EXPECT_EQ(held_ranks(one), held_ranks(other));
-    // Magnitudes of 8-bit operands are of all micro-batches, not of a process's, which would be less by tens
-    // of percent; rounding moves a few. A scale is a power of two, so that it moves by as much.
+    // Magnitudes of 8-bit operands are of all micro-batches, not of a process's, which are a tenth less in
+    // the mean; rounding moves some. A scale is a power of two, so that it moves by as much.
     double deviations = 0, magnitudes = 0;
     for (const auto& tensor : one.tensors()) {
       if (!tensor.path.starts_with(float8_at)) continue;
