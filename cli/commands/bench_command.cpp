@@ -56,8 +56,7 @@ std::string bench_recipe(BenchOptions& options) {
   if (!recipe.tensorized.enabled)
     throw UsageError(
         "bench step compares a tensorized model with its dense baseline; leave tensorized.enabled at true");
-  if (!recipe.phases.empty())
-    options.step.mask_probability = recipe.phases[0].largest_mask_probability(recipe.data.mask_probability);
+  options.step.mask_probability = share_of_masks(recipe);
   options.step.optimizer = recipe.optim;
   options.step.operands = recipe.precision.operands();
   return benchmark_step(options.step);
