@@ -1,6 +1,7 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <memory>
@@ -166,14 +167,13 @@ FinetuneOptions with_student(const DistillOptions& options, Communicator& commun
   }
   if (makes_student) {
     if (!is_begun) require_teacher_fits(resolve_task(recipe));
-    const auto activations = [&]() -> std::optional<Activations> {
-      if (data::is_annotation(recipe.task.kind)) return std::nullopt;
-      return calibrate(checkpoint, task_of(recipe.task));
-    };
-    training.from = student_like(
-                        checkpoint, options.student, training.output, activations,
-                        [&] { return texts_of(recipe.task); }, communicator)
-                        .string();
+    StudentTexts texts{.measure = [&]() -> std::optional<Activations> {
+                         if (data::is_annotation(recipe.task.kind)) return std::nullopt;
+                         return calibrate(checkpoint, task_of(recipe.task));
+                       },
+                       .name = [&] { return texts_of(recipe.task); }};
+    for (const PhaseSection& phase : recipe.phases) texts.length = std::max(texts.length, phase.length);
+    training.from = student_like(checkpoint, options.student, training.output, texts, communicator).string();
   }
   return own;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "cli/options/number_checks.h"
 #include "cli/options/recipe_options.h"
@@ -66,6 +67,21 @@ std::int64_t parameters_of(const CheckpointReader& reader) {
   return count;
 }
 
+// What a student of a task does not need of its teacher.
+void leave_out_unused(Recipe& recipe, const CheckpointReader& teacher, std::int64_t length) {
+  ModelSection& model = recipe.model;
+  if (model.positions == Positions::learned) {
+    for (const PhaseSection& phase : recipe.phases) length = std::max(length, phase.length);
+    model.max_positions = std::min(model.max_positions, length);
+  }
+  if (!is_pretraining(model.head)) return;
+  model.pooling = imports_vectors(teacher) ? vector_pooling(teacher, model, {}) : Pooling::mean;
+  model.head = HeadKind::contrastive;
+  recipe.generator.reset();
+  recipe.task.name = "student";
+  recipe.task.kind = data::TaskKind::contrastive;
+}
+
 }  // namespace
 
 void add_student_options(CLI::App& command, StudentOptions& options) {
@@ -111,8 +127,8 @@ std::filesystem::path teacher_checkpoint(const StudentOptions& options, const st
 std::filesystem::path student_file(const std::filesystem::path& run) { return folder_of(run) / "student.h5"; }
 
 std::filesystem::path student_like(const std::filesystem::path& teacher, const StudentOptions& options,
-                                   const std::filesystem::path& run, const MeasureActivations& activations,
-                                   const std::function<std::string()>& texts, Communicator& communicator) {
+                                   const std::filesystem::path& run, const StudentTexts& texts,
+                                   Communicator& communicator) {
   const std::filesystem::path file = student_file(run);
   const CheckpointReader dense(teacher);
   if (checkpoint_recipe(dense).tensorized.enabled)
@@ -132,13 +148,14 @@ std::filesystem::path student_like(const std::filesystem::path& teacher, const S
   return made_once(
       file, communicator,
       [&] {
-        const Recipe recipe = dense_compaction_recipe(
+        Recipe recipe = dense_compaction_recipe(
             dense, options.shapes.empty() ? std::filesystem::path() : find_recipe(options.shapes), {});
-        const std::optional<Activations> measured = activations();
+        leave_out_unused(recipe, dense, texts.length);
+        const std::optional<Activations> measured = texts.measure();
         const Ticker ticker("TT-SVD of the teacher");
         const DenseCompaction done = compact_dense_to_size(dense, recipe,
                                                            {.parameters = most,
-                                                            .request = request_by(texts()),
+                                                            .request = request_by(texts.name()),
                                                             .activations = measured ? &*measured : nullptr},
                                                            file);
         print_out(
@@ -158,7 +175,7 @@ std::filesystem::path student_like(const std::filesystem::path& teacher, const S
                                    grouped(reader.integer("/compaction", "parameters")), grouped(most)));
         // Earlier versions wrote the path of the texts alone, which says nothing about what they were.
         const std::string made = text_or_nothing(reader, "/compaction", "request"),
-                          request = request_by(texts());
+                          request = request_by(texts.name());
         if (made != request && !made.starts_with(request_by("/")))
           refuse(file, made.substr(0, made.rfind('(')) == request.substr(0, request.rfind('('))
                            ? std::string("was begun by other texts than --input holds now")

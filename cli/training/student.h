@@ -30,13 +30,19 @@ std::filesystem::path teacher_checkpoint(const StudentOptions& options, const st
                                          Communicator& communicator);
 // Where student_like() makes the student. UsageError without a folder.
 std::filesystem::path student_file(const std::filesystem::path& run);
-// The student's first checkpoint, made by what the teacher's layers say about
-// the activations, if there are any. UsageError if that file is of another teacher, size, other shapes or
+// What the student will read.
+struct StudentTexts {
+  // What the teacher's layers say about them, if that is to begin the student.
+  std::function<std::optional<Activations>()> measure;
+  std::function<std::string()> name;  // tells other contents apart; asked on one process
+  std::int64_t length = 0;            // of its sequences, in tokens
+};
+
+// The student's first checkpoint: without the teacher's head for pieces, which no task uses, and with no more
+// positions than either of them reads. UsageError if that file is of another teacher, size, other shapes or
 // texts.
-//   texts: names what the activations are of and tells other contents apart; asked on one process.
-using MeasureActivations = std::function<std::optional<Activations>()>;
 std::filesystem::path student_like(const std::filesystem::path& teacher, const StudentOptions& options,
-                                   const std::filesystem::path& run, const MeasureActivations& activations,
-                                   const std::function<std::string()>& texts, Communicator& communicator);
+                                   const std::filesystem::path& run, const StudentTexts& texts,
+                                   Communicator& communicator);
 
 }  // namespace comera::cli

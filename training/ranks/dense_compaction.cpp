@@ -47,7 +47,8 @@ class Compaction {
     result_.recipe.tensorized.enabled = true;
     result_.recipe.tensorized.ranks.clear();
     config_ = encoder_config(result_.recipe, vocabulary_);
-    dense_.emplace(config_.dense_baseline(), host_allocator(), false);
+    dense_.emplace(encoder_config(checkpoint_recipe(dense), vocabulary_).dense_baseline(), host_allocator(),
+                   false);
     load_parameters(dense, dense_->parameters());
     result_.before = dense_->parameters().count() - generator_parameters(dense_->parameters());
   }
@@ -313,7 +314,7 @@ class Compaction {
       else if (info.name.ends_with(".diagonal"))  // the train has all of the matrix
         write_tensor(store.value(id), std::vector<double>(info.shape.elements(), 0.0));
       else if (const auto same = dense_->parameters().find(info.name))
-        write_tensor(store.value(id), corrected(info.name, read_tensor(dense_->parameters().value(*same))));
+        write_tensor(store.value(id), corrected(info.name, first_values(*same, info.shape.elements())));
     }
     for (const auto& [name, train] : trains_)
       for (std::size_t k = 0; k < train.cores.size(); ++k)
@@ -323,8 +324,9 @@ class Compaction {
     for (const char* group : {"/trainer", "/data", "/rng", "/environment"})
       writer.attributes(group, dense.attributes(group));
     Attributes kept;  // what tells how its vectors are pooled, and whether its head is random
+    const bool same_head = result_.recipe.model.head == checkpoint_recipe(dense).model.head;
     for (const auto& [name, value] : dense.attributes("/import"))
-      if (name == "pooling" || name == "random_parameters") kept[name] = value;
+      if (name == "pooling" || (name == "random_parameters" && same_head)) kept[name] = value;
     if (!kept.empty()) writer.attributes("/import", kept);
     copy_tokenizer(dense, writer);
     copy_carried(dense, writer);
@@ -338,6 +340,13 @@ class Compaction {
                                       {"request", options_.request},
                                       {"tokens", options_.activations ? options_.activations->tokens : 0}});
     writer.commit();
+  }
+
+  // All but those of positions that the result does not have.
+  std::vector<double> first_values(ParameterId id, std::int64_t count) const {
+    std::vector<double> values = read_tensor(dense_->parameters().value(id));
+    values.resize(count);
+    return values;
   }
 
   std::vector<double> corrected(const std::string& parameter, std::vector<double> values) const {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "tests/training/distillation_fixture.h"
+#include "training/inference/trained_model.h"
 
 namespace comera::test {
 namespace {
@@ -184,6 +185,31 @@ TEST_F(DistillCommand, MakesAStudent) {
                 .code,
             2);
   EXPECT_EQ(std::filesystem::file_size(folder() / "student/student.h5"), bytes);
+}
+
+// All of a student's parameters are of use: no head for pieces, no positions that neither model reads.
+TEST_F(DistillCommand, LeavesOutWhatVectorsDoNotNeed) {
+  make_teacher({"model.max_positions=48"});  // it has read 32 of them
+  const auto at = [&](const char* name) { return (folder() / name).string(); };
+  const auto positions = [&](const char* output, int length) {
+    const ProgramResult made =
+        run_program({"distill", at("teacher"), "--input", at("train.tsv"), "--text", "first,second",
+                     "--parameters", "14000", "--output", at(output), "--set", "task.held_out=0", "--set",
+                     fmt::format("phase.0.length={}", length), "--stop-after", "1"});
+    EXPECT_EQ(made.code, 0) << made.output;
+    const CheckpointReader student(folder() / output / "student.h5");
+    EXPECT_TRUE(std::ranges::none_of(student.tensors(), [](const CheckpointTensor& tensor) {
+      return tensor.path.starts_with("/model/head.");
+    }));
+    return student.read_values<float>("/model/embedding.positions");
+  };
+  const CheckpointReader teacher(find_trained_model(folder() / "teacher").checkpoint);
+  std::vector<float> all = teacher.read_values<float>("/model/embedding.positions");
+  EXPECT_EQ(positions("longer", 40), std::vector(all.begin(), all.begin() + 40 * 24));
+  all.resize(32 * 24);
+  EXPECT_EQ(positions("student", 16), all);
+  EXPECT_EQ(run_program({"export", at("student/student.h5"), "--to", at("exported")}).code, 0);
+  EXPECT_TRUE(std::filesystem::exists(folder() / "exported/modules.json"));
 }
 
 // A run without scored pairs is continued as it began, also one of an older version that evaluated on
