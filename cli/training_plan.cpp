@@ -33,7 +33,7 @@ std::vector<double> micro_batches_of_a_pass(const Recipe& recipe, const Model& m
   for (std::size_t i = 0; i < recipe.phases.size(); ++i) {
     data::LoaderOptions options = loader_options(recipe, static_cast<std::int64_t>(i), *task, model);
     options.prefetch = 0;
-    const data::Loader loader(task->samples(recipe.phases[i].length), options);
+    const data::Loader loader(task->training_samples(recipe.phases[i].length), options);
     micro_batches.push_back(static_cast<double>(loader.count_micro_batches_per_epoch()));
   }
   return micro_batches;

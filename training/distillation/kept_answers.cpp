@@ -52,9 +52,12 @@ std::string made_for(const StudentOf& student, const std::string& rows) {
   const EncoderConfig& own = student.config;
   const DistillationConfig& learned = own.distillation;
   const bool joint = reads_sequences(own.head) && own.pairs == PairEncoding::joint;
-  return fmt::format("{}{}of {}texts of up to {} tokens and {} types, in {}, {}, labels {}, tokenizer {}",
+  const double replaced = student.recipe.distillation->replaced_words;
+  return fmt::format("{}{}of {}{}texts of up to {} tokens and {} types, in {}, {}, labels {}, tokenizer {}",
                      learned.of_vectors() ? "vectors " : "", learned.logits > 0 ? "logits " : "",
-                     joint ? "joint " : "", student.recipe.phases[0].length, own.types, name_of(own.compute),
+                     joint ? "joint " : "",
+                     replaced > 0 ? fmt::format("changed ({} of the words) and unchanged ", replaced) : "",
+                     student.recipe.phases[0].length, own.types, name_of(own.compute),
                      rows, fmt::join(student.recipe.task.labels, ","), student.tokenizer.hash());
 }
 
@@ -79,7 +82,7 @@ class Questions {
     const EncoderConfig& theirs = trained_.teacher().model().config();
     if (student.config.distillation.of_vectors()) vector_width_ = theirs.hidden;
     width_ = vector_width_ + (student.config.distillation.logits > 0 ? theirs.sequence_outputs() : 0);
-    count_ = student.task.samples(length())->count();
+    count_ = student.task.training_samples(length())->count();
   }
 
   std::string text(const std::filesystem::path& path) const {
@@ -120,7 +123,7 @@ class Questions {
     InferenceEngine engine(trained_.teacher().model(), output, student_.processor);
     const std::int64_t numbers = engine.width();
     const auto values = gathered_values(
-        engine, student_.task.samples(length()),
+        engine, student_.task.training_samples(length()),
         data::capacity_for(std::max(tokens_at_once, 2 * length()), length(), 0, student_.config.vocabulary),
         count_ * numbers, keep_row, stop_, processes_);
     if (!values)
@@ -200,7 +203,7 @@ std::unique_ptr<const KeptAnswers> find_answers(const StudentOf& student,
           fmt::format("{}: has answers to other rows, columns or labels than the training files hold now; "
                       "give what it was made of, or remove it, and the teacher is asked again",
                       path.string()));
-    refuse(path, "has answers of another kind, length or number format");
+    refuse(path, "has answers of another kind, length, number format or share of replaced words");
   }
   return answers;
 }

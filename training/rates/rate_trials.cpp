@@ -80,7 +80,7 @@ void RateTrials::choose_steps() {
   if (steps_ > 0) return;
   constexpr std::int64_t timed = 10;
   start();
-  data::Loader loader(task_->samples(recipe_.phases[0].length), loader_options(recipe_, 0, *task_, *model_));
+  data::Loader loader(task_->training_samples(recipe_.phases[0].length), loader_options(recipe_, 0, *task_, *model_));
   one_step(loader, 0, {});
   const auto began = Clock::now();
   for (std::int64_t step = 1; step <= timed; ++step) one_step(loader, step, {});
@@ -91,7 +91,7 @@ RateTrial RateTrials::run(const LearningRates& rates) {
   start();
   RateTrial trial{.rates = rates, .loss = infinity};
   const PhaseSection& phase = recipe_.phases[0];
-  data::Loader loader(task_->samples(phase.length), loader_options(recipe_, 0, *task_, *model_));
+  data::Loader loader(task_->training_samples(phase.length), loader_options(recipe_, 0, *task_, *model_));
   std::vector<double> losses;
   for (std::int64_t step = 0; step < steps_; ++step) {
     const std::optional<double> loss = one_step(loader, step, rates);

@@ -26,7 +26,7 @@ class EncoderBatches final : public data::BatchStream {
 
  private:
   static std::unique_ptr<data::SampleSource> samples_of(const EncoderTask& task, std::int64_t length) {
-    auto samples = task.samples(length);
+    auto samples = task.training_samples(length);
     return task.answers() == nullptr ? std::move(samples) : with_answers(std::move(samples), *task.answers());
   }
 
@@ -35,6 +35,17 @@ class EncoderBatches final : public data::BatchStream {
 };
 
 }  // namespace
+
+void EncoderTask::replace_words(double share) {
+  replaced_words_ = share;
+  words_ = share > 0 ? std::make_shared<const data::ReplaceableWords>(tokenizer_) : nullptr;
+}
+
+std::unique_ptr<data::SampleSource> EncoderTask::training_samples(std::int64_t length) const {
+  auto own = samples(length);
+  if (words_ == nullptr) return own;
+  return std::make_unique<data::WithReplacedWords>(std::move(own), words_, replaced_words_);
+}
 
 data::LoaderOptions EncoderTask::options_of(const PhaseOf& phase) const {
   data::LoaderOptions options = loader_options(phase.recipe, phase.phase, *this, form_->model());

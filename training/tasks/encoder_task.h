@@ -1,6 +1,7 @@
 #pragma once
 
 #include "data/batching/loader.h"
+#include "data/masking/replaced_words.h"
 #include "data/tokenizers/tokenizer.h"
 #include "model/model.h"
 #include "training/distillation/kept_answers.h"
@@ -28,9 +29,13 @@ class EncoderTask : public TrainingTask {
   // From now on its training samples come with a teacher's answers; null: without.
   void set_answers(std::unique_ptr<const KeptAnswers> answers) { answers_ = std::move(answers); }
   const KeptAnswers* answers() const { return answers_.get(); }
+  // From now on each training sample comes a second time with this share of its words replaced.
+  void replace_words(double share);
 
   // The training data as sequences of up to `length` tokens.
   virtual std::unique_ptr<data::SampleSource> samples(std::int64_t length) const = 0;
+  // The same, and behind each what replace_words() adds.
+  std::unique_ptr<data::SampleSource> training_samples(std::int64_t length) const;
   // For held-out data, and for training data in phases without their own share of masks.
   virtual data::MaskingOptions masking() const = 0;
   // Whether training draws masks, so that the shares of phases have an effect.
@@ -68,6 +73,8 @@ class EncoderTask : public TrainingTask {
   const EncoderForm* form_ = nullptr;
   std::unique_ptr<TrainedTeacher> teacher_;
   std::unique_ptr<const KeptAnswers> answers_;
+  std::shared_ptr<const data::ReplaceableWords> words_;  // null: none are replaced
+  double replaced_words_ = 0;
 };
 
 // The micro-batches of a phase for a single process, with the share of masks of its first step. The model

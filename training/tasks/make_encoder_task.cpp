@@ -24,11 +24,9 @@ void require_one_length(const std::vector<PhaseSection>& phases) {
                       i, phases[i].length, phases[0].length));
 }
 
-}  // namespace
-
-std::unique_ptr<EncoderTask> make_encoder_task(const Recipe& recipe, bool finetune,
-                                               const data::Tokenizer& tokenizer, const EncoderConfig& config,
-                                               const std::function<void(const std::string&)>& log) {
+std::unique_ptr<EncoderTask> make_task(const Recipe& recipe, bool finetune, const data::Tokenizer& tokenizer,
+                                       const EncoderConfig& config,
+                                       const std::function<void(const std::string&)>& log) {
   const std::string masks = given_mask_probability(recipe.phases);
   if (!finetune) {
     require_pretraining_keys(recipe);
@@ -60,6 +58,16 @@ std::unique_ptr<EncoderTask> make_encoder_task(const Recipe& recipe, bool finetu
   if (data::is_annotation(recipe.task.kind))
     return with_reports(std::make_unique<AnnotatedTask>(recipe.task, tokenizer, config, length));
   return with_reports(std::make_unique<SequenceTask>(recipe.task, tokenizer, config, length));
+}
+
+}  // namespace
+
+std::unique_ptr<EncoderTask> make_encoder_task(const Recipe& recipe, bool finetune,
+                                               const data::Tokenizer& tokenizer, const EncoderConfig& config,
+                                               const std::function<void(const std::string&)>& log) {
+  auto task = make_task(recipe, finetune, tokenizer, config, log);
+  if (recipe.distillation) task->replace_words(recipe.distillation->replaced_words);
+  return task;
 }
 
 }  // namespace comera

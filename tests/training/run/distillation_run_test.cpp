@@ -140,7 +140,7 @@ TEST_F(DistillationRun, ClassesAreLearnedFromATunedTeacher) {
   expect(run_program(begun), 2, {"already holds a run"});
 }
 
-// Answers from a file teach the same as the teacher itself.
+// Answers from a file teach the same as the teacher itself, also those to texts with other words.
 TEST_F(DistillationRun, KeptVectorsTeachTheSame) {
   make_teacher({"model.hidden=48", "model.ffn=48"});
   const auto cached = [&](const std::vector<std::string>& more = {}) {
@@ -166,6 +166,25 @@ TEST_F(DistillationRun, KeptVectorsTeachTheSame) {
   for (const std::int64_t stop : {2, 7}) finetune(recipe("parts", cached()), stop);
   expect_equal_checkpoints(whole.checkpoint, finetune(recipe("parts", cached())).checkpoint);
   EXPECT_EQ(std::filesystem::last_write_time(folder() / "answers.h5"), time);
+  const std::vector<std::string> changed = {
+      "phase.1.length=16", "run.log_interval=1", "distillation.replaced_words=0.5",
+      fmt::format("distillation.cache=\"{}\"", (folder() / "changed.h5").string())};
+  const TrainingOutcome other = finetune(recipe("other", vectors(changed)));
+  finetune(recipe("other-parts", vectors(changed)), 3);
+  expect_equal_checkpoints(other.checkpoint, finetune(recipe("other-parts", vectors(changed))).checkpoint);
+  std::vector<std::string> asking(changed.begin(), changed.end() - 1);
+  finetune(recipe("other-asked", vectors(asking)), 3);
+  asking.emplace_back("distillation.replaced_words=0.4");
+  EXPECT_THAT([&] { finetune(recipe("other-asked", vectors(asking))); },
+              ThrowsMessage<UsageError>(HasSubstr("was trained with distillation.replaced_words = 0.5")));
+  asking.pop_back();
+  finetune(recipe("other-asked", vectors(asking)));
+  const std::vector<double> of_other = losses("other"), of_asked = losses("other-asked");
+  ASSERT_EQ(of_other.size(), 10u);
+  for (std::size_t i = 0; i < of_other.size(); ++i)
+    EXPECT_NEAR(of_other[i], of_asked[i], 1e-4 * of_other[i]) << i;
+  EXPECT_NE(of_other, kept);
+  EXPECT_EQ(KeptAnswers(folder() / "changed.h5").count(), 2 * KeptAnswers(folder() / "answers.h5").count());
   const auto refused = [&](const std::vector<std::string>& settings, const std::string& part) {
     EXPECT_THAT([&] { finetune(recipe("refused", settings)); }, ThrowsMessage<UsageError>(HasSubstr(part)));
   };
@@ -174,6 +193,7 @@ TEST_F(DistillationRun, KeptVectorsTeachTheSame) {
   refused(cached({"distillation.hidden=1"}), "not for its tokens");
   refused(cached({"distillation.targets=true", "model.dropout=0.1"}), "pairs of texts that are compared");
   refused(cached({"precision.compute=fp64"}), "of another kind");
+  refused(cached({"distillation.replaced_words=0.5"}), "of another kind");
   std::filesystem::remove_all(folder() / "teacher");
   make_teacher({"model.hidden=48", "model.ffn=48", "phase.0.learning_rate=1e-3"});
   refused(cached(), "has the answers of another teacher");
@@ -307,6 +327,9 @@ TEST_F(DistillationRun, WhatCannotBeLearnedIsRefused) {
           "remove one of them");
   refused(vectors({"distillation.targets=true", "task.symmetric=true"}), "set it to false");
   refused(vectors({"model.types=3"}), "segment types");
+  refused(vectors({"distillation.replaced_words=0.3", "distillation.targets=true", "model.dropout=0.1"}),
+          "not the targets of the data; set it to 0, or distillation.targets to false");
+  refused(vectors({"distillation.replaced_words=1"}), "less than 1");
   refused(vectors({"distillation.relations=1", "distillation.relation_heads=5"}),
           "is not divisible by distillation.relation_heads = 5");
   refused(vectors({"distillation.hidden=1", "distillation.all_layers=true", "model.layers=9"}),
