@@ -18,6 +18,14 @@ inline void for_columns(std::int64_t begin, std::int64_t end, const Body& body) 
   if (c < end) body(c, PartOfVector{end - c});
 }
 
+// The same; first group(c) for as many groups of whole vectors, `vectors` each, as there are.
+template <int vectors, class Group, class Body>
+inline void for_column_groups(std::int64_t width, const Group& group, const Body& body) {
+  std::int64_t c = 0;
+  for (; c + vectors * lanes <= width; c += vectors * lanes) group(c);
+  for_columns(c, width, body);
+}
+
 // Computed in double.
 inline double sum_of_squares(const float* x, std::int64_t count) {
   dvec total = {};

@@ -89,6 +89,18 @@ inline vec derivative_times(vec dy, vec saved) {
   __builtin_unreachable();
 }
 
+// The same for several vectors (see GeluPlaces); overwrites saved.
+template <Activation activation, int Vectors>
+inline void times_derivatives(vec (&dy)[Vectors], vec (&saved)[Vectors]) {
+  if constexpr (activation == Activation::gelu) {
+    vec slope[Vectors];
+    gelu_with_slope(saved, slope);
+    for (int k = 0; k < Vectors; ++k) dy[k] *= slope[k];
+  } else {
+    for (int k = 0; k < Vectors; ++k) dy[k] = derivative_times<activation>(dy[k], saved[k]);
+  }
+}
+
 // For several vectors (see GeluPlaces): u becomes the activation of u.
 template <Activation activation, int Vectors>
 inline void activate(vec (&u)[Vectors]) {

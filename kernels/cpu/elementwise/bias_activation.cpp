@@ -8,6 +8,8 @@
 COMERA_CPU_BEGIN
 
 namespace {
+constexpr int together = 4;  // vectors, whose activations overlap (GeluPlaces)
+
 template <class T, Activation activation>
 void forward_rows(const BiasActivationForward& op, std::int64_t begin, std::int64_t end) {
   const std::int64_t width = op.u.dim(1);
@@ -15,14 +17,27 @@ void forward_rows(const BiasActivationForward& op, std::int64_t begin, std::int6
   for (std::int64_t i = begin; i < end; ++i) {
     T* u = op.u.data<T>() + i * width;
     T* y = activation == Activation::none ? nullptr : op.y.data<T>() + i * width;
-    for_columns(0, width, [&](std::int64_t c, auto at) {
+    const auto biased = [&](std::int64_t c, auto at) {
       vec value = at.load(u + c);
       if (bias != nullptr) {
         value += at.load(bias + c);
         at.store(u + c, value);
       }
-      if constexpr (activation != Activation::none) at.store(y + c, activated<activation>(value));
-    });
+      return value;
+    };
+    for_column_groups<together>(
+        width,
+        [&](std::int64_t c) {
+          vec values[together];
+          for (int k = 0; k < together; ++k) values[k] = biased(c + k * lanes, WholeVector{});
+          if constexpr (activation == Activation::none) return;
+          activate<activation>(values);
+          for (int k = 0; k < together; ++k) store(y + c + k * lanes, values[k]);
+        },
+        [&](std::int64_t c, auto at) {
+          const vec value = biased(c, at);
+          if constexpr (activation != Activation::none) at.store(y + c, activated<activation>(value));
+        });
   }
 }
 
@@ -34,14 +49,30 @@ void backward_rows(const BiasActivationBackward& op, std::int64_t begin, std::in
   if (slope_by_value(activation)) saved = op.y.data<T>();
   for (std::int64_t i = begin; i < end; ++i) {
     T* dy = op.dy.data<T>() + i * width;
-    for_columns(0, width, [&](std::int64_t c, auto at) {
-      vec du = at.load(dy + c);
-      if constexpr (activation != Activation::none) {
-        du = derivative_times<activation>(du, at.load(saved + i * width + c));
-        at.store(dy + c, du);
-      }
+    const auto add_bias = [&](std::int64_t c, vec du, auto at) {
       if (dbias != nullptr) at.store(dbias + c, at.load(dbias + c) + du);
-    });
+    };
+    for_column_groups<together>(
+        width,
+        [&](std::int64_t c) {
+          vec du[together];
+          for (int k = 0; k < together; ++k) du[k] = load(dy + c + k * lanes);
+          if constexpr (activation != Activation::none) {
+            vec its[together];
+            for (int k = 0; k < together; ++k) its[k] = load(saved + i * width + c + k * lanes);
+            times_derivatives<activation>(du, its);
+            for (int k = 0; k < together; ++k) store(dy + c + k * lanes, du[k]);
+          }
+          for (int k = 0; k < together; ++k) add_bias(c + k * lanes, du[k], WholeVector{});
+        },
+        [&](std::int64_t c, auto at) {
+          vec du = at.load(dy + c);
+          if constexpr (activation != Activation::none) {
+            du = derivative_times<activation>(du, at.load(saved + i * width + c));
+            at.store(dy + c, du);
+          }
+          add_bias(c, du, at);
+        });
   }
 }
 }  // namespace
