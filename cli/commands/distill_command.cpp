@@ -23,6 +23,7 @@
 #include "storage/folder_lock.h"
 #include "training/distillation/trained_teacher.h"
 #include "training/inference/trained_model.h"
+#include "training/resume/checkpoint_recipe.h"
 #include "training/tasks/seed_results.h"
 #include "training/tasks/sequence_task.h"
 
@@ -57,8 +58,9 @@ std::vector<std::string> usual_settings(const Recipe& teacher, const DistillOpti
   return settings;
 }
 
-// How a run that this command continues is evaluated, whatever a later version of this program would choose.
-std::vector<std::string> begun_evaluation(const DistillOptions& options) {
+// How a run that this command continues is evaluated and what it reads, whatever a later version of this
+// program would choose.
+std::vector<std::string> begun_choices(const DistillOptions& options) {
   const std::filesystem::path folder = options.training.output;
   std::filesystem::path run = folder;
   if (!options.seeds.empty()) {
@@ -70,10 +72,15 @@ std::vector<std::string> begun_evaluation(const DistillOptions& options) {
     run /= fmt::format("seed-{}", *begun);
   }
   if (folder.empty() || !storage::exists(run / "recipe.toml")) return {};
-  const TaskSection task = load_recipe(run / "recipe.toml").task;
+  const Recipe begun = load_recipe(run / "recipe.toml");
+  const TaskSection& task = begun.task;
   std::vector<std::string> settings;
   if (task.metric) settings.push_back(fmt::format("task.metric=\"{}\"", data::name_of(*task.metric)));
   if (options.table.validation.empty()) settings.push_back(fmt::format("task.held_out={}", task.held_out));
+  if (begun.phases.size() == 1 && begun.phases[0].epochs)
+    settings.push_back(fmt::format("phase.0.epochs={}", *begun.phases[0].epochs));
+  if (begun.distillation)
+    settings.push_back(fmt::format("distillation.replaced_words={}", begun.distillation->replaced_words));
   return settings;
 }
 
@@ -139,7 +146,7 @@ void take_teacher(TrainingCommandOptions& training, const std::filesystem::path&
     for (const std::string& setting : usual_settings(teacher, options)) settings.push_back(setting);
   }
   if (learns_vectors(teacher) && (training.resume != "never" || !options.seeds.empty()))
-    for (const std::string& setting : begun_evaluation(options)) settings.push_back(setting);
+    for (const std::string& setting : begun_choices(options)) settings.push_back(setting);
   training.recipe.overrides.insert(training.recipe.overrides.begin(), settings.begin(), settings.end());
 }
 
@@ -156,7 +163,9 @@ FinetuneOptions with_student(const DistillOptions& options, Communicator& commun
   // The decomposition takes a while: what does not fit the teacher is refused before, by the student that is
   // there, or one that is the teacher itself.
   FinetuneOptions trial = own;
-  const bool is_begun = makes_student && storage::exists(student_file(training.output));
+  // A run that has not begun yet may still get other lengths.
+  const bool is_begun = makes_student && storage::exists(student_file(training.output)) &&
+                        storage::exists(std::filesystem::path(training.output) / "checkpoints");
   if (makes_student) trial.training.from = (is_begun ? student_file(training.output) : checkpoint).string();
   if (makes_student && !is_begun) trial.training.resume = "never";
   Recipe recipe = finetune_task(trial).recipe;
@@ -173,7 +182,13 @@ FinetuneOptions with_student(const DistillOptions& options, Communicator& commun
                        },
                        .name = [&] { return texts_of(recipe.task); }};
     for (const PhaseSection& phase : recipe.phases) texts.length = std::max(texts.length, phase.length);
+    const bool given = sets_key(training.recipe.overrides, "model.max_positions");
+    if (given) texts.length = std::max(texts.length, recipe.model.max_positions);
     training.from = student_like(checkpoint, options.student, training.output, texts, communicator).string();
+    const ModelSection student = checkpoint_recipe(CheckpointReader(training.from)).model;
+    if (!given && student.positions == Positions::learned)  // a recipe may have those of the teacher
+      training.recipe.overrides.insert(training.recipe.overrides.begin(),
+                                       fmt::format("model.max_positions={}", student.max_positions));
   }
   return own;
 }

@@ -9,6 +9,7 @@
 #include "cli/options/recipe_options.h"
 #include "exchange/import_model.h"
 #include "kernels/core/console.h"
+#include "recipes/fit_shapes.h"
 #include "reports/number_text.h"
 #include "storage/durable_file.h"
 #include "storage/folder.h"
@@ -80,6 +81,8 @@ void leave_out_unused(Recipe& recipe, const CheckpointReader& teacher, std::int6
   recipe.generator.reset();
   recipe.task.name = "student";
   recipe.task.kind = data::TaskKind::contrastive;
+  std::vector<std::string> notes;
+  fit_head(recipe.tensorized, model, notes);  // for a head of another task
 }
 
 }  // namespace
@@ -173,6 +176,10 @@ std::filesystem::path student_like(const std::filesystem::path& teacher, const S
         if (reader.integer("/compaction", "parameters") != most)
           refuse(file, fmt::format("was made for {} parameters, not for {}",
                                    grouped(reader.integer("/compaction", "parameters")), grouped(most)));
+        if (const ModelSection model = checkpoint_recipe(reader).model;
+            model.positions == Positions::learned && model.max_positions < texts.length)
+          refuse(file, fmt::format("has {} positions, and the phases read {} tokens", model.max_positions,
+                                   texts.length));
         // Earlier versions wrote the path of the texts alone, which says nothing about what they were.
         const std::string made = text_or_nothing(reader, "/compaction", "request"),
                           request = request_by(texts.name());

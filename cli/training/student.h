@@ -35,12 +35,12 @@ struct StudentTexts {
   // What the teacher's layers say about them, if that is to begin the student.
   std::function<std::optional<Activations>()> measure;
   std::function<std::string()> name;  // tells other contents apart; asked on one process
-  std::int64_t length = 0;            // of its sequences, in tokens
+  std::int64_t length = 0;            // positions that it needs, in tokens
 };
 
-// The student's first checkpoint: without the teacher's head for pieces, which no task uses, and with no more
-// positions than either of them reads. UsageError if that file is of another teacher, size, other shapes or
-// texts.
+// The student's first checkpoint: without the teacher's masked-language head, which no task uses, and with as
+// many learned positions as the longer of both reads, or model.max_positions. UsageError if that file is of
+// another teacher, size, other shapes or texts.
 std::filesystem::path student_like(const std::filesystem::path& teacher, const StudentOptions& options,
                                    const std::filesystem::path& run, const StudentTexts& texts,
                                    Communicator& communicator);

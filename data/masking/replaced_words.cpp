@@ -22,9 +22,6 @@ bool consists_of_letters(std::string_view text) {
   return true;
 }
 
-// Of random bits: uniform in [0, 1).
-double fraction_of(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
-
 }  // namespace
 
 ReplaceableWords::ReplaceableWords(const Tokenizer& tokenizer)
@@ -32,27 +29,32 @@ ReplaceableWords::ReplaceableWords(const Tokenizer& tokenizer)
   for (std::int32_t id = 0; id < tokenizer.vocabulary(); ++id) {
     if (tokenizer.special().contains(id)) continue;
     const PieceText piece = tokenizer.text(id);
-    if (!piece.bytes.starts_with(' ') || !consists_of_letters(std::string_view(piece.bytes).substr(1))) continue;
+    if (piece.byte || !piece.bytes.starts_with(' ') ||
+        !consists_of_letters(std::string_view(piece.bytes).substr(1)))
+      continue;
     is_word_[static_cast<std::size_t>(id)] = true;
     ids_.push_back(id);
   }
-  if (ids_.size() < 2)
-    throw UsageError(fmt::format(
-        "the tokenizer has {} pieces that are whole words of letters, too few to replace any; set "
-        "distillation.replaced_words to 0",
-        ids_.size()));
+}
+
+bool ReplaceableWords::stands_alone(std::span<const std::int32_t> ids, std::size_t i) const {
+  return count() > 1 && is_word_[static_cast<std::size_t>(ids[i])] &&
+         (i + 1 == ids.size() || !table_.joins(ids[i], ids[i + 1]));
+}
+
+std::int64_t ReplaceableWords::count_in(std::span<const std::int32_t> ids) const {
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < ids.size(); ++i) count += stands_alone(ids, i) ? 1 : 0;
+  return count;
 }
 
 void ReplaceableWords::replace(double probability, std::uint64_t key, std::vector<std::int32_t>& ids) const {
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    // What a piece before it or behind it continues is no word by itself.
-    if (!contains(ids[i]) || (i > 0 && table_.joins(ids[i - 1], ids[i])) ||
-        (i + 1 < ids.size() && table_.joins(ids[i], ids[i + 1])))
-      continue;
+    if (!stands_alone(ids, i)) continue;
     const std::uint64_t draw = storage::mix64(key + i);
-    if (fraction_of(draw) >= probability) continue;
+    if (storage::unit_interval(draw) >= probability) continue;
     const auto own = std::ranges::lower_bound(ids_, ids[i]) - ids_.begin();
-    const auto other = static_cast<std::int64_t>(fraction_of(storage::mix64(draw)) *
+    const auto other = static_cast<std::int64_t>(storage::unit_interval(storage::mix64(draw)) *
                                                  static_cast<double>(count() - 1));
     ids[i] = ids_[static_cast<std::size_t>(other < own ? other : other + 1)];
   }

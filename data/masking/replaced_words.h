@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "data/shards/samples.h"
@@ -9,29 +10,31 @@
 
 namespace comera::data {
 
-// The words of a tokenizer that are one piece: letters alone, three or more bytes. Other pieces are parts of
-// words, numbers, punctuation, or words of few letters, most of which give sentences their form.
+// The pieces of a tokenizer that begin a word, with the space before it where the tokenizer has one, and are
+// letters alone, three or more bytes of them. Where no other piece continues them they are words. Parts of
+// words, numbers, punctuation, and the shortest words, most of which give sentences their form, stay.
 class ReplaceableWords {
  public:
-  // UsageError if there are fewer than two.
   explicit ReplaceableWords(const Tokenizer& tokenizer);
 
   std::int64_t count() const { return std::ssize(ids_); }
-  // Each such word of a sequence becomes, with this probability, another one, all alike likely. The draws are
-  // those of the key alone.
+  // Those of a sequence that can be replaced: none if there are no two words.
+  std::int64_t count_in(std::span<const std::int32_t> ids) const;
+  // Each such word of a sequence becomes, with this probability, another of these pieces, all alike likely.
+  // The draws are those of the key alone.
   void replace(double probability, std::uint64_t key, std::vector<std::int32_t>& ids) const;
 
  private:
-  bool contains(std::int32_t id) const { return is_word_[static_cast<std::size_t>(id)]; }
+  bool stands_alone(std::span<const std::int32_t> ids, std::size_t i) const;
 
   WordTable table_;
-  std::vector<bool> is_word_;
+  std::vector<bool> is_word_;      // of each id
   std::vector<std::int32_t> ids_;  // ascending
 };
 
-// Twice as many samples as a source: 2 k is its sample k, and 2 k + 1 the same with some words replaced, which
-// are the same in every epoch. So a student meets words that its texts lack, in sentences of their form (Jiao
-// et al., 2020, TinyBERT, section 3.2, whose replacements a language model and word vectors suggest).
+// Twice as many samples as a source: 2 k is its sample k, and 2 k + 1 the same with some words replaced,
+// which are the same in every epoch. So a student meets words that its texts lack, in sentences of their form
+// (Jiao et al., 2020, TinyBERT, section 3.2, whose replacements a language model and word vectors suggest).
 class WithReplacedWords final : public SampleSource {
  public:
   // probability: of each word (ReplaceableWords::replace()). The source is not masked.

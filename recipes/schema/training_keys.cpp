@@ -197,8 +197,8 @@ const std::vector<Key<DistillationSection>>& keys_of() {
           "the "
           "teacher answers again in every pass. For vectors and similarities, or for logits of whole texts"),
       inherited<S>(value("replaced_words", &S::replaced_words, from_to_below(0, 1),
-                         "each text is also read with this share of its words replaced by others of the "
-                         "vocabulary, and the teacher answers both; 0: only as it is")),
+                         "each text is also read with this share of its words of one piece replaced by "
+                         "others of the vocabulary, and the teacher answers both; 0: only as it is")),
       value("targets", static_cast<bool S::*>(&S::targets),
             "learn from the targets of the data, too, and not from the teacher alone"),
       inherited<S>(

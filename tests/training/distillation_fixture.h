@@ -32,6 +32,22 @@ class DistillationRun : public Finetune {
               "model.dropout=0", "model.attention_dropout=0", from("teacher")}),
         more);
   }
+  // Texts of several words for training, in the same columns.
+  void write_sentences() const {
+    const std::vector<std::string> words = {"count", "total", "value", "index"};
+    std::ofstream stream(folder() / "train.tsv");
+    stream << "number\tsecond\tlabel\tfirst\tscore\n";
+    for (std::size_t i = 0; i < 400; ++i)
+      stream << fmt::format("{}\treturn the {} of {}\tsame\treturn {} or the {}\t1\n", i, words[i % 4],
+                            words[i / 4 % 4], words[i / 16 % 4], words[i / 64 % 4]);
+  }
+  static std::vector<double> losses_in(const std::filesystem::path& run) {
+    std::ifstream lines(run / "metrics.jsonl");
+    std::vector<double> all;
+    for (std::string line; std::getline(lines, line);)
+      if (const auto json = nlohmann::json::parse(line); json.contains("loss")) all.push_back(json["loss"]);
+    return all;
+  }
   void make_teacher(const std::vector<std::string>& more = {}) const {
     pretrain(recipe("teacher", with({"tensorized.enabled=false", "run.seed=5"}, more)));
   }

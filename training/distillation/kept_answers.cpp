@@ -52,12 +52,9 @@ std::string made_for(const StudentOf& student, const std::string& rows) {
   const EncoderConfig& own = student.config;
   const DistillationConfig& learned = own.distillation;
   const bool joint = reads_sequences(own.head) && own.pairs == PairEncoding::joint;
-  const double replaced = student.recipe.distillation->replaced_words;
-  return fmt::format("{}{}of {}{}texts of up to {} tokens and {} types, in {}, {}, labels {}, tokenizer {}",
+  return fmt::format("{}{}of {}texts of up to {} tokens and {} types, in {}, {}, labels {}, tokenizer {}",
                      learned.of_vectors() ? "vectors " : "", learned.logits > 0 ? "logits " : "",
-                     joint ? "joint " : "",
-                     replaced > 0 ? fmt::format("changed ({} of the words) and unchanged ", replaced) : "",
-                     student.recipe.phases[0].length, own.types, name_of(own.compute),
+                     joint ? "joint " : "", student.recipe.phases[0].length, own.types, name_of(own.compute),
                      rows, fmt::join(student.recipe.task.labels, ","), student.tokenizer.hash());
 }
 
@@ -111,6 +108,7 @@ class Questions {
     file.set_attribute("/", "teacher", trained_.file().path);
     file.set_attribute("/", "teacher_fingerprint", trained_.file().content);
     file.set_attribute("/", "made_for", made_for(student_));
+    file.set_attribute("/", "replaced_words", student_.recipe.distillation->replaced_words);
     file.close();
     durable.commit();
   }
@@ -169,6 +167,8 @@ KeptAnswers::KeptAnswers(const std::filesystem::path& path) {
   teacher_ = {"distillation.teacher", file.string_attribute("/", "teacher"),
               file.string_attribute("/", "teacher_fingerprint")};
   made_for_ = file.string_attribute("/", "made_for");
+  if (file.has_attribute("/", "replaced_words"))  // earlier versions did not replace any
+    replaced_words_ = file.double_attribute("/", "replaced_words");
   const auto bytes = std::as_bytes(std::span(answers_));
   file_ = {"distillation.cache", path.string(),
            storage::hash128({reinterpret_cast<const char*>(bytes.data()), bytes.size()}).hex()};
@@ -197,13 +197,18 @@ std::unique_ptr<const KeptAnswers> find_answers(const StudentOf& student,
   const auto teacher = find_trained_model(section.teacher).reader;
   if (answers->teacher().content != teacher->fingerprint())
     refuse(path, "has the answers of another teacher");
+  if (answers->replaced_words() != section.replaced_words)
+    throw UsageError(
+        fmt::format("{}: has answers to texts of which a share of {} of the words is replaced; set "
+                    "distillation.replaced_words to that, or name another file in distillation.cache",
+                    path.string(), answers->replaced_words()));
   if (const std::string& made = answers->made_for(); made != made_for(student)) {
     if (differ_in_rows(made, student))
       throw UsageError(
           fmt::format("{}: has answers to other rows, columns or labels than the training files hold now; "
                       "give what it was made of, or remove it, and the teacher is asked again",
                       path.string()));
-    refuse(path, "has answers of another kind, length, number format or share of replaced words");
+    refuse(path, "has answers of another kind, length or number format");
   }
   return answers;
 }

@@ -35,14 +35,16 @@ class KeptAnswers {
   const GivenFile& teacher() const { return teacher_; }
   // The file itself, for the agreement of processes.
   const GivenFile& file() const { return file_; }
-  // What the answers depend on besides the teacher, as text.
+  // What the answers depend on besides the teacher, as text, and distillation.replaced_words.
   const std::string& made_for() const { return made_for_; }
+  double replaced_words() const { return replaced_words_; }
 
  private:
   std::int64_t count_ = 0, vector_width_ = 0, width_ = 0;
   std::vector<float> answers_;
   GivenFile teacher_, file_;
   std::string made_for_;
+  double replaced_words_ = 0;
 };
 
 // A student's run. The recipe is resolved.

@@ -51,11 +51,11 @@ void require_same_run(const CheckpointReader& reader, const Recipe& before, cons
   const auto replaced_words = [](const Recipe& recipe) {
     return recipe.distillation ? recipe.distillation->replaced_words : 0;
   };
-  if (replaced_words(before) != replaced_words(setup.recipe) && reader.integer("/trainer", "step") > 0)
-    throw UsageError(
-        fmt::format("{} was trained with distillation.replaced_words = {}; resume with that, or start a new run "
-                    "from this checkpoint (--from)",
-                    file, replaced_words(before)));
+  if (replaced_words(before) != replaced_words(setup.recipe))
+    throw UsageError(fmt::format(
+        "{} was trained with distillation.replaced_words = {}; resume with that, or start a new run "
+        "from this checkpoint (--from)",
+        file, replaced_words(before)));
   COMERA_CHECK(reader.text("/data", "fingerprint") == setup.task->fingerprint(),
                "{} was trained on other data than {} holds now: resume with the same data", file,
                setup.task->source());

@@ -1,5 +1,7 @@
 #include "training/tasks/encoder_task.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "model/encoder_micro_batches.h"
@@ -36,9 +38,25 @@ class EncoderBatches final : public data::BatchStream {
 
 }  // namespace
 
-void EncoderTask::replace_words(double share) {
+std::string EncoderTask::replace_words(double share, std::int64_t length) {
+  constexpr std::int64_t looked_at = 1000;
+  auto words = std::make_shared<const data::ReplaceableWords>(tokenizer_);
+  const auto own = samples(length);
+  data::Sample sample;
+  std::int64_t tokens = 0, found = 0;
+  for (std::int64_t i = 0; i < std::min(own->count(), looked_at); ++i) {
+    own->read(i, sample);
+    tokens += std::ssize(sample.ids);
+    found += words->count_in(sample.ids);
+  }
+  if (found == 0)
+    return "note: distillation.replaced_words has no effect, since the texts have no words of one piece";
+  words_ = std::move(words);
   replaced_words_ = share;
-  words_ = share > 0 ? std::make_shared<const data::ReplaceableWords>(tokenizer_) : nullptr;
+  return fmt::format(
+      "train: each text a second time with {:.3g} % of its words of one piece replaced ({:.0f} of 100 tokens "
+      "are such words)",
+      100 * share, 100 * static_cast<double>(found) / static_cast<double>(tokens));
 }
 
 std::unique_ptr<data::SampleSource> EncoderTask::training_samples(std::int64_t length) const {

@@ -29,8 +29,9 @@ class EncoderTask : public TrainingTask {
   // From now on its training samples come with a teacher's answers; null: without.
   void set_answers(std::unique_ptr<const KeptAnswers> answers) { answers_ = std::move(answers); }
   const KeptAnswers* answers() const { return answers_.get(); }
-  // From now on each training sample comes a second time with this share of its words replaced.
-  void replace_words(double share);
+  // From now on each training sample comes a second time with this share of its words replaced, unless the
+  // first ones have none. Returns a line that says so.
+  std::string replace_words(double share, std::int64_t length);
 
   // The training data as sequences of up to `length` tokens.
   virtual std::unique_ptr<data::SampleSource> samples(std::int64_t length) const = 0;

@@ -66,7 +66,8 @@ std::unique_ptr<EncoderTask> make_encoder_task(const Recipe& recipe, bool finetu
                                                const data::Tokenizer& tokenizer, const EncoderConfig& config,
                                                const std::function<void(const std::string&)>& log) {
   auto task = make_task(recipe, finetune, tokenizer, config, log);
-  if (recipe.distillation) task->replace_words(recipe.distillation->replaced_words);
+  if (const double share = recipe.distillation ? recipe.distillation->replaced_words : 0; share > 0)
+    log(task->replace_words(share, recipe.phases[0].length));
   return task;
 }
 

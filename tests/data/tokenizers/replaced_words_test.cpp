@@ -14,8 +14,6 @@ namespace comera::data {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::ThrowsMessage;
 
 // Ids 0 to 4 are special; words that stand for themselves are 5 to 9.
 Tokenizer wordpiece(const std::string& pieces = "house\ntree\nunder\nthe\ngröße\n##s\nof\na\n42\nx86\n!\n") {
@@ -33,6 +31,7 @@ TEST(ReplacedWords, AreWholeWordsOfLetters) {
     std::vector<std::int32_t> ids = text;
     ids.insert(ids.begin(), tokenizer.special().cls);
     const std::vector<std::int32_t> before = ids;
+    EXPECT_EQ(words.count_in(ids), 2);
     words.replace(1, key, ids);
     ASSERT_EQ(ids.size(), before.size());
     for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -85,7 +84,8 @@ class Numbered final : public SampleSource {
 
 TEST(ReplacedWords, FollowEachSample) {
   const auto words = std::make_shared<const ReplaceableWords>(wordpiece());
-  WithReplacedWords samples(std::make_unique<Numbered>(), words, 0.9), again(std::make_unique<Numbered>(), words, 0.9);
+  WithReplacedWords samples(std::make_unique<Numbered>(), words, 0.9),
+      again(std::make_unique<Numbered>(), words, 0.9);
   EXPECT_EQ(samples.count(), 6);
   EXPECT_THAT(samples.lengths(), ElementsAre(6, 6, 7, 7, 8, 8));
   std::vector<std::vector<std::int32_t>> changed;
@@ -104,9 +104,30 @@ TEST(ReplacedWords, FollowEachSample) {
   EXPECT_NE(changed[1], changed[2]);
 }
 
-TEST(ReplacedWords, NeedWords) {
-  EXPECT_THAT([] { ReplaceableWords(wordpiece("house\n42\nof\n")); },
-              ThrowsMessage<UsageError>(HasSubstr("1 pieces that are whole words of letters")));
+TEST(ReplacedWords, NeedAnotherWord) {
+  const ReplaceableWords words(wordpiece("house\n42\nof\n"));
+  std::vector<std::int32_t> ids(9, 5);
+  EXPECT_EQ(words.count_in(ids), 0);
+  words.replace(1, 7, ids);
+  EXPECT_EQ(ids, std::vector<std::int32_t>(9, 5));
+}
+
+// Pieces of a byte-level vocabulary that begin a word have a space before them; one of them ends within a
+// character.
+TEST(ReplacedWords, BeginWithASpaceElsewhere) {
+  const test::TemporaryFolder folder;
+  const Tokenizer tokenizer = Tokenizer::load(folder.write("tokenizer.json", R"({
+    "added_tokens": [{"id": 0, "content": "<pad>", "special": true}, {"id": 1, "content": "<unk>", "special": true},
+      {"id": 2, "content": "<s>", "special": true}, {"id": 3, "content": "</s>", "special": true},
+      {"id": 4, "content": "<mask>", "special": true}],
+    "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "use_regex": true},
+    "decoder": {"type": "ByteLevel"},
+    "model": {"type": "BPE", "vocab": {"<pad>": 0, "<unk>": 1, "<s>": 2, "</s>": 3, "<mask>": 4, "Ġhouse": 5,
+      "Ġtree": 6, "tree": 7, "Ġof": 8, "Ġ123": 9, "ĠíķľêµŃ": 10, "Ġíķľêµ": 11}, "merges": []}})"));
+  const ReplaceableWords words(tokenizer);
+  EXPECT_EQ(words.count(), 3);  // of Korean the whole piece alone
+  EXPECT_EQ(words.count_in(std::vector<std::int32_t>{5, 6, 8, 9, 10, 11}), 3);
+  EXPECT_EQ(words.count_in(std::vector<std::int32_t>{5, 7}), 0);  // "housetree"
 }
 
 }  // namespace

@@ -187,16 +187,22 @@ TEST_F(DistillCommand, MakesAStudent) {
   EXPECT_EQ(std::filesystem::file_size(folder() / "student/student.h5"), bytes);
 }
 
-// All of a student's parameters are of use: no head for pieces, no positions that neither model reads.
+// All of a student's parameters are of use: no masked-language head, no positions that neither model reads.
 TEST_F(DistillCommand, LeavesOutWhatVectorsDoNotNeed) {
-  make_teacher({"model.max_positions=48"});  // it has read 32 of them
+  make_teacher({"model.max_positions=48", "model.embedding_size=12",  // it has read 32 positions
+                "tensorized.embedding.column_modes=[2,2,3]", "tensorized.embedding.ranks=[6,7]"});
+  write_sentences();
   const auto at = [&](const char* name) { return (folder() / name).string(); };
-  const auto positions = [&](const char* output, int length) {
-    const ProgramResult made =
-        run_program({"distill", at("teacher"), "--input", at("train.tsv"), "--text", "first,second",
-                     "--parameters", "14000", "--output", at(output), "--set", "task.held_out=0", "--set",
-                     fmt::format("phase.0.length={}", length), "--stop-after", "1"});
+  const auto distilled = [&](const char* output, int length, const std::vector<std::string>& more = {}) {
+    return run_program(with({"distill", at("teacher"), "--input", at("train.tsv"), "--text", "first,second",
+                             "--parameters", "9000", "--output", at(output), "--set", "task.held_out=0",
+                             "--set", fmt::format("phase.0.length={}", length), "--stop-after", "1"},
+                            more));
+  };
+  const auto positions = [&](const char* output, int length, const std::vector<std::string>& more = {}) {
+    const ProgramResult made = distilled(output, length, more);
     EXPECT_EQ(made.code, 0) << made.output;
+    EXPECT_THAT(made.output, HasSubstr("a second time with 50 % of its words of one piece replaced"));
     const CheckpointReader student(folder() / output / "student.h5");
     EXPECT_TRUE(std::ranges::none_of(student.tensors(), [](const CheckpointTensor& tensor) {
       return tensor.path.starts_with("/model/head.");
@@ -205,11 +211,47 @@ TEST_F(DistillCommand, LeavesOutWhatVectorsDoNotNeed) {
   };
   const CheckpointReader teacher(find_trained_model(folder() / "teacher").checkpoint);
   std::vector<float> all = teacher.read_values<float>("/model/embedding.positions");
-  EXPECT_EQ(positions("longer", 40), std::vector(all.begin(), all.begin() + 40 * 24));
-  all.resize(32 * 24);
+  EXPECT_EQ(positions("all", 16, {"--set", "model.max_positions=48"}), all);
+  EXPECT_EQ(positions("longer", 40), std::vector(all.begin(), all.begin() + 40 * 12));
+  all.resize(32 * 12);
   EXPECT_EQ(positions("student", 16), all);
   EXPECT_EQ(run_program({"export", at("student/student.h5"), "--to", at("exported")}).code, 0);
   EXPECT_TRUE(std::filesystem::exists(folder() / "exported/modules.json"));
+  // One that is there already, and too short.
+  std::filesystem::create_directory(folder() / "again");
+  std::filesystem::copy_file(folder() / "student/student.h5", folder() / "again/student.h5");
+  expect(distilled("again", 40), 2,
+         {"again/student.h5", "has 32 positions, and the phases read 40 tokens; choose another --output"});
+  // A recipe with the teacher's positions, as runs of earlier versions have.
+  std::string recipe = read_text(folder() / "student/recipe.toml");
+  recipe.replace(recipe.find("max_positions = 32"), 18, "max_positions = 48");
+  std::ofstream(folder() / "earlier.toml") << recipe;
+  const std::vector<std::string> by_recipe = {
+      "distill",       at("teacher"),  at("earlier.toml"), "--input",      at("train.tsv"),
+      "--text",        "first,second", "--parameters",     "9000",         "--output",
+      at("by-recipe"), "--set",        "task.held_out=0",  "--stop-after", "1"};
+  const ProgramResult made = run_program(by_recipe);
+  EXPECT_EQ(made.code, 0) << made.output;
+}
+
+// What a run reads is what it began with, also one of a version that replaced no words.
+TEST_F(DistillCommand, KeepsWhatItReads) {
+  make_teacher();
+  const auto at = [&](const char* name) { return (folder() / name).string(); };
+  const auto distilled = [&](const std::vector<std::string>& more) {
+    return run_program(
+        with({"distill", at("teacher"), "--input", at("train.tsv"), "--text", "first,second", "--parameters",
+              "14000", "--output", at("old"), "--set", "task.held_out=0", "--set", "phase.0.length=16"},
+             more));
+  };
+  const ProgramResult begun = distilled(
+      {"--set", "distillation.replaced_words=0", "--set", "phase.0.epochs=0.4", "--stop-after", "1"});
+  ASSERT_EQ(begun.code, 0) << begun.output;
+  const ProgramResult whole = distilled({"--resume", "auto"});
+  EXPECT_EQ(whole.code, 0) << whole.output;
+  const Recipe recipe = load_recipe(folder() / "old/recipe.toml");
+  EXPECT_EQ(recipe.distillation->replaced_words, 0);
+  EXPECT_EQ(recipe.phases[0].epochs, 0.4);
 }
 
 // A run without scored pairs is continued as it began, also one of an older version that evaluated on

@@ -140,7 +140,7 @@ TEST_F(DistillationRun, ClassesAreLearnedFromATunedTeacher) {
   expect(run_program(begun), 2, {"already holds a run"});
 }
 
-// Answers from a file teach the same as the teacher itself, also those to texts with other words.
+// Answers from a file teach the same as the teacher itself.
 TEST_F(DistillationRun, KeptVectorsTeachTheSame) {
   make_teacher({"model.hidden=48", "model.ffn=48"});
   const auto cached = [&](const std::vector<std::string>& more = {}) {
@@ -151,13 +151,7 @@ TEST_F(DistillationRun, KeptVectorsTeachTheSame) {
   const TrainingOutcome asked =
       finetune(recipe("asked", vectors({"phase.1.length=16", "run.log_interval=1"})));
   const TrainingOutcome whole = finetune(recipe("whole", cached()));
-  const auto losses = [&](const char* run) {
-    std::ifstream lines(folder() / run / "metrics.jsonl");
-    std::vector<double> all;
-    for (std::string line; std::getline(lines, line);)
-      if (const auto json = nlohmann::json::parse(line); json.contains("loss")) all.push_back(json["loss"]);
-    return all;
-  };
+  const auto losses = [&](const char* run) { return losses_in(folder() / run); };
   const std::vector<double> own = losses("asked"), kept = losses("whole");
   ASSERT_EQ(own.size(), 10u);
   ASSERT_EQ(kept.size(), 10u);
@@ -166,25 +160,6 @@ TEST_F(DistillationRun, KeptVectorsTeachTheSame) {
   for (const std::int64_t stop : {2, 7}) finetune(recipe("parts", cached()), stop);
   expect_equal_checkpoints(whole.checkpoint, finetune(recipe("parts", cached())).checkpoint);
   EXPECT_EQ(std::filesystem::last_write_time(folder() / "answers.h5"), time);
-  const std::vector<std::string> changed = {
-      "phase.1.length=16", "run.log_interval=1", "distillation.replaced_words=0.5",
-      fmt::format("distillation.cache=\"{}\"", (folder() / "changed.h5").string())};
-  const TrainingOutcome other = finetune(recipe("other", vectors(changed)));
-  finetune(recipe("other-parts", vectors(changed)), 3);
-  expect_equal_checkpoints(other.checkpoint, finetune(recipe("other-parts", vectors(changed))).checkpoint);
-  std::vector<std::string> asking(changed.begin(), changed.end() - 1);
-  finetune(recipe("other-asked", vectors(asking)), 3);
-  asking.emplace_back("distillation.replaced_words=0.4");
-  EXPECT_THAT([&] { finetune(recipe("other-asked", vectors(asking))); },
-              ThrowsMessage<UsageError>(HasSubstr("was trained with distillation.replaced_words = 0.5")));
-  asking.pop_back();
-  finetune(recipe("other-asked", vectors(asking)));
-  const std::vector<double> of_other = losses("other"), of_asked = losses("other-asked");
-  ASSERT_EQ(of_other.size(), 10u);
-  for (std::size_t i = 0; i < of_other.size(); ++i)
-    EXPECT_NEAR(of_other[i], of_asked[i], 1e-4 * of_other[i]) << i;
-  EXPECT_NE(of_other, kept);
-  EXPECT_EQ(KeptAnswers(folder() / "changed.h5").count(), 2 * KeptAnswers(folder() / "answers.h5").count());
   const auto refused = [&](const std::vector<std::string>& settings, const std::string& part) {
     EXPECT_THAT([&] { finetune(recipe("refused", settings)); }, ThrowsMessage<UsageError>(HasSubstr(part)));
   };
@@ -193,7 +168,7 @@ TEST_F(DistillationRun, KeptVectorsTeachTheSame) {
   refused(cached({"distillation.hidden=1"}), "not for its tokens");
   refused(cached({"distillation.targets=true", "model.dropout=0.1"}), "pairs of texts that are compared");
   refused(cached({"precision.compute=fp64"}), "of another kind");
-  refused(cached({"distillation.replaced_words=0.5"}), "of another kind");
+  refused(cached({"distillation.replaced_words=0.5"}), "a share of 0 of the words is replaced; set");
   std::filesystem::remove_all(folder() / "teacher");
   make_teacher({"model.hidden=48", "model.ffn=48", "phase.0.learning_rate=1e-3"});
   refused(cached(), "has the answers of another teacher");
@@ -202,6 +177,38 @@ TEST_F(DistillationRun, KeptVectorsTeachTheSame) {
   std::filesystem::copy_file(folder() / "whole/checkpoints" / whole.checkpoint.filename(),
                              folder() / "answers.h5", std::filesystem::copy_options::overwrite_existing);
   refused(cached(), "is no file of a teacher's answers");
+}
+
+// The teacher also answers texts with other words, at once or from a file.
+TEST_F(DistillationRun, ReplacedWordsAreAnswered) {
+  make_teacher();
+  write_sentences();
+  const auto settings = [&](double share, const std::vector<std::string>& more = {}) {
+    return with(vectors({"phase.1.length=16", "run.log_interval=1",
+                         fmt::format("distillation.replaced_words={}", share)}),
+                more);
+  };
+  const auto kept_in = [&](const char* name) {
+    return fmt::format("distillation.cache=\"{}\"", (folder() / name).string());
+  };
+  finetune(recipe("plain", settings(0, {kept_in("plain.h5")})));
+  const TrainingOutcome whole = finetune(recipe("whole", settings(0.5, {kept_in("answers.h5")})));
+  finetune(recipe("parts", settings(0.5, {kept_in("answers.h5")})), 3);
+  expect_equal_checkpoints(whole.checkpoint,
+                           finetune(recipe("parts", settings(0.5, {kept_in("answers.h5")}))).checkpoint);
+  finetune(recipe("asked", settings(0.5)), 3);
+  const auto refused = [&](const char* run, const std::vector<std::string>& changed,
+                           const std::string& part) {
+    EXPECT_THAT([&] { finetune(recipe(run, changed)); }, ThrowsMessage<UsageError>(HasSubstr(part)));
+  };
+  refused("asked", settings(0.4), "was trained with distillation.replaced_words = 0.5");
+  refused("other", settings(0.4, {kept_in("answers.h5")}), "a share of 0.5 of the words is replaced; set");
+  finetune(recipe("asked", settings(0.5)));
+  const std::vector<double> kept = losses_in(folder() / "whole"), asked = losses_in(folder() / "asked");
+  ASSERT_EQ(kept.size(), 10u);
+  for (std::size_t i = 0; i < kept.size(); ++i) EXPECT_NEAR(kept[i], asked[i], 1e-4 * asked[i]) << i;
+  EXPECT_NE(kept, losses_in(folder() / "plain"));
+  EXPECT_EQ(KeptAnswers(folder() / "answers.h5").count(), 2 * KeptAnswers(folder() / "plain.h5").count());
 }
 
 TEST_F(DistillationRun, KeptLogitsTeachTheSame) {
