@@ -5,16 +5,17 @@
     bench/students.py table RESULTS.jsonl
 
 KIND is comera (float32), comera-bf16, onnx or sentence-transformers; MODEL a checkpoint, a run or a folder that
-`comera export --sentence-vectors --onnx [--int8]` wrote (onnx takes the path of one file in it). Each encodes the same
-texts with one thread, in rounds that take turns:
+`comera export --sentence-vectors --onnx [--int8]` wrote (onnx takes the path of one file in it, and the mean over the
+tokens). Each encodes the same texts with one thread, in rounds that take turns:
 
 - STS-B's dev set: Spearman's correlation of the cosines with the scores;
 - 1,000 entailed pairs of MNLI's matched dev set, and the duplicates of QQP's dev set: the mean of 1 / rank of the second
   text among all second texts, by the first (texts with an equal cosine count as better);
 - seconds of the processor: of all texts, less those of one text, the median of the rounds; and the peak memory.
 
-`table` prints Markdown, and means and deviations of models whose names differ only in a number behind a hyphen.
-Needs numpy and h5py, and onnxruntime with tokenizers, or sentence-transformers, for the other programs.
+`table` prints Markdown, and means and deviations of models of one kind whose names differ only in a number behind a
+hyphen.
+Needs numpy, scipy and h5py, and onnxruntime with tokenizers, or sentence-transformers, for the other programs.
 """
 import argparse
 import json
@@ -27,6 +28,7 @@ import sys
 import tempfile
 
 import numpy
+from scipy.stats import spearmanr  # ties get their mean rank
 
 LENGTH, BATCH = 128, 32
 
@@ -58,7 +60,6 @@ class Texts:
         return [self.places.setdefault(" ".join(text.split()), len(self.places)) for text in texts]
 
     def of(self, vectors):
-        from scipy.stats import spearmanr  # ties get their mean rank
         vectors = vectors / numpy.linalg.norm(vectors, axis=1, keepdims=True)
         first, second = numpy.array(self.similar).T
         result = {"spearman": float(spearmanr((vectors[first] * vectors[second]).sum(1), self.scores)[0])}
@@ -87,6 +88,9 @@ def encode(kind, model, texts, output):
         encoder.max_seq_length = LENGTH
         numpy.save(output, encoder.encode(lines, batch_size=BATCH))
         return
+    pooling = pathlib.Path(model).parent / "1_Pooling/config.json"
+    if pooling.exists() and not json.loads(pooling.read_text()).get("pooling_mode_mean_tokens", True):
+        sys.exit(f"{model}: does not pool by the mean over the tokens")
     import onnxruntime
     from tokenizers import Tokenizer
     tokenizer = Tokenizer.from_file(str(pathlib.Path(model).parent / "tokenizer.json"))
@@ -178,10 +182,10 @@ def print_table(options):
     groups = {}
     for line in options.results.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
-        groups.setdefault(re.sub(r"-\d+$", "", row["model"]), []).append(row)
+        groups.setdefault((re.sub(r"-\d+$", "", row["model"]), row["kind"]), []).append(row)
     print("| model | program | parameters | STS-B dev | MRR, MNLI | MRR, QQP | texts a second | MB |")
     print("|---|---|---|---|---|---|---|---|")
-    for name, rows in groups.items():
+    for (name, kind), rows in groups.items():
         def mean(key):
             values = [row[key] for row in rows]
             spread = f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else ""
@@ -189,7 +193,7 @@ def print_table(options):
         parameters = rows[0]["parameters"]
         rate = statistics.median(row["texts"] / statistics.median(row["seconds"]) for row in rows)
         memory = statistics.median(max(row["memory"]) for row in rows)
-        print(f"| {name} | {rows[0]['kind']} | {f'{parameters:,}' if parameters else '–'} | {mean('spearman')} | "
+        print(f"| {name} | {kind} | {f'{parameters:,}' if parameters else '–'} | {mean('spearman')} | "
               f"{mean('mrr_mnli')} | {mean('mrr_qqp')} | {rate:,.0f} | {memory:.0f} |")
 
 
