@@ -68,8 +68,7 @@ void add_import_command(CLI::App& program) {
   command->footer(
       "Examples:\n"
       "  comera import codebert-base --output codebert.h5\n"
-      "  comera compact --from-dense codebert.h5 --recipe recipes/codebert_base.toml \\\n"
-      "    --output tensor-trains.h5\n"
+      "  comera compact --from-dense codebert.h5 --output tensor-trains.h5\n"
       "docs/guide/exchange.md lists the models that can be imported.");
   command->callback([options] { import_model(*options); });
 }
