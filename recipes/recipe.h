@@ -245,8 +245,8 @@ struct OldNames {
 
 // What a student learns from its teacher (model/config.h).
 struct DistillationSection : DistillationConfig {
-  std::string teacher;  // a checkpoint or run's folder
-  std::string cache;    // file for its answers to the training texts; empty: they are not kept
+  std::string teacher;        // a checkpoint or run's folder
+  std::string cache;          // file for its answers to the training texts; empty: they are not kept
   double replaced_words = 0;  // in a second version of each text; 0: there is none
   DistillationSection() { targets = false; }
   friend bool operator==(const DistillationSection&, const DistillationSection&) = default;

@@ -75,10 +75,10 @@ void require_learnable(const Recipe& recipe) {
         "task.class_weights weigh the targets of classes, and [distillation] does not; remove one of them");
   require_keepable(recipe);
   if (section.replaced_words > 0 && (section.targets || reads_tokens(head)))
-    throw UsageError(fmt::format(
-        "distillation.replaced_words is for the teacher's answers to whole texts, not the {}",
-        section.targets ? "targets of the data; set it to 0, or distillation.targets to false"
-                        : "logits of tokens; set it to 0"));
+    throw UsageError(
+        fmt::format("distillation.replaced_words is for the teacher's answers to whole texts, not the {}",
+                    section.targets ? "targets of the data; set it to 0, or distillation.targets to false"
+                                    : "logits of tokens; set it to 0"));
   if (recipe.task.symmetric)
     throw UsageError("task.symmetric counts each pair twice, and [distillation] does not; set it to false");
 }

@@ -80,7 +80,8 @@ void RateTrials::choose_steps() {
   if (steps_ > 0) return;
   constexpr std::int64_t timed = 10;
   start();
-  data::Loader loader(task_->training_samples(recipe_.phases[0].length), loader_options(recipe_, 0, *task_, *model_));
+  data::Loader loader(task_->training_samples(recipe_.phases[0].length),
+                      loader_options(recipe_, 0, *task_, *model_));
   one_step(loader, 0, {});
   const auto began = Clock::now();
   for (std::int64_t step = 1; step <= timed; ++step) one_step(loader, step, {});
