@@ -156,17 +156,16 @@ def measure(options):
     os.environ["OMP_NUM_THREADS"] = "1"
     texts = Texts(options.glue)
     models = [(name, *rest.split(":", 1)) for name, rest in (one.split("=", 1) for one in options.models)]
-    results = {name: {"model": name, "kind": kind, "texts": len(texts.places), "seconds": [], "memory": []}
-               for name, kind, _ in models}
+    results = [{"model": name, "kind": kind, "texts": len(texts.places), "seconds": [], "memory": []}
+               for name, kind, _ in models]
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         (folder / "all.txt").write_text("\n".join(texts.places) + "\n", encoding="utf-8")
         (folder / "one.txt").write_text(next(iter(texts.places)) + "\n", encoding="utf-8")
         for round in range(options.rounds):
-            for name, kind, model in models:
+            for (name, kind, model), result in zip(models, results):
                 (start, _), _ = once(options, kind, model, folder / "one.txt", folder / "one.npy")
                 (whole, memory), output = once(options, kind, model, folder / "all.txt", folder / "all.npy")
-                result = results[name]
                 result["seconds"].append(whole - start)
                 result["memory"].append(memory)
                 if round == 0:
@@ -174,7 +173,7 @@ def measure(options):
                     result.update(texts.of(read_vectors(output)))
                 print(name, json.dumps(result), file=sys.stderr)
     with options.results.open("a", encoding="utf-8") as file:
-        for result in results.values():
+        for result in results:
             file.write(json.dumps(result) + "\n")
 
 
