@@ -83,14 +83,6 @@ void say(const std::filesystem::path& file, const std::vector<std::string>& colu
   log_info("{}: using column '{}' as the {}\n", file.string(), fmt::join(columns, "' and '"), what);
 }
 
-void find_text(data::Task& task, const std::filesystem::path& file, const std::vector<std::string>& columns) {
-  std::vector<std::string> others = columns;
-  std::erase(others, task.label);
-  task.text =
-      others.size() == 1 ? others : data::find_text_columns(file, task.format, task.header, {task.label});
-  say(file, task.text, "text");
-}
-
 // Lines of a plain text have no column of their own.
 void read_lines_as_text(data::Task& task, const InferenceOptions& options,
                         const std::filesystem::path& file) {
@@ -149,6 +141,20 @@ void require_columns(const data::Task& task, const std::filesystem::path& file, 
 
 }  // namespace
 
+bool has_texts(const data::Task& task, const std::filesystem::path& file) {
+  const std::vector<std::string> columns = columns_of(task, file);
+  return !task.text.empty() &&
+         std::ranges::all_of(task.text, [&](const std::string& column) { return is_among(column, columns); });
+}
+
+std::vector<std::string> find_texts(const data::Task& task, const std::filesystem::path& file) {
+  std::vector<std::string> others = columns_of(task, file);
+  if (std::erase(others, task.label) == 0 || others.size() != 1)
+    others = data::find_text_columns(file, task.format, task.header, {task.label});
+  say(file, others, "text");
+  return others;
+}
+
 data::Task task_for(const InferenceOptions& options, const LoadedModel& loaded,
                     const std::filesystem::path& file, bool labels) {
   check_files(options, loaded.recipe.task);
@@ -173,7 +179,7 @@ data::Task task_for(const InferenceOptions& options, const LoadedModel& loaded,
         "--set task.label = {}: {} has no such column (it has {}), and labels are not read here; omit it",
         task.label, file.string(), fmt::join(columns, ", ")));
   if (needs_label) task.label = find_label(task, file, columns);
-  if (task.text.empty()) find_text(task, file, columns);
+  if (task.text.empty()) task.text = find_texts(task, file);
   return task;
 }
 

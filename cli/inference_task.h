@@ -1,6 +1,8 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "cli/options/inference_options.h"
 #include "data/tasks/task.h"
@@ -15,5 +17,11 @@ namespace comera::cli {
 // --set.
 data::Task task_for(const InferenceOptions& options, const LoadedModel& loaded,
                     const std::filesystem::path& file, bool labels);
+
+// Whether a file has the text columns that a task names; false if it names none.
+bool has_texts(const data::Task& task, const std::filesystem::path& file);
+// The columns of a file that are texts, of a task that names none or others: as in a table to learn from.
+// Says which. UsageError, with the file's columns, if that is not plain.
+std::vector<std::string> find_texts(const data::Task& task, const std::filesystem::path& file);
 
 }  // namespace comera::cli

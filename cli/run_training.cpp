@@ -162,9 +162,8 @@ void print_next_of_task(const Recipe& recipe) {
   if (recipe.task.kind == data::TaskKind::contrastive)
     print_out(
         "  comera embed {0} --normalize --input FILE --output vectors.h5\n"
-        "  comera eval {0} --similarity {1}\n",
-        for_shell(output.string()),
-        recipe.task.similarity.empty() ? "FILE" : for_shell(recipe.task.similarity[0]));
+        "  comera eval {0} --similarity FILE\n",
+        for_shell(output.string()));
   else
     print_out("  comera predict {} --input FILE --output {}\n", for_shell(output.string()),
               recipe.task.kind == data::TaskKind::token_classification ? "labelled.conll"

@@ -10,6 +10,7 @@
 #include "storage/folder.h"
 #include "training/logging/json.h"
 #include "training/resume/run_state.h"
+#include "training/vectors/contrastive_task.h"
 
 namespace comera::exchange {
 
@@ -31,7 +32,8 @@ std::optional<Json> last_evaluation(const std::filesystem::path& metrics, std::i
   return found;
 }
 
-std::string scores(const LoadedModel& loaded, const std::filesystem::path& run, std::int64_t step) {
+std::string scores(const LoadedModel& loaded, const Recipe& trained, const std::filesystem::path& run,
+                   std::int64_t step) {
   if (run.empty()) return "";
   const auto evaluation = last_evaluation(run / "metrics.jsonl", step);
   if (!evaluation) return "";
@@ -40,6 +42,10 @@ std::string scores(const LoadedModel& loaded, const std::filesystem::path& run, 
   for_each_number(*evaluation, [&](const std::string& name, double value) {
     text += fmt::format("| {} | {:.6g} |\n", name, value);
   });
+  if (compares_with_teacher(trained))
+    text +=
+        "\n`spearman` says how like the teacher's the cosines of pairs of held-out texts are, not how people "
+        "judge these.\n";
   if (loaded.model.config().head == HeadKind::mlm)
     text +=
         "\nLosses are in nats per masked token; `unigram_loss` is that of the tokens' frequencies alone.\n";
@@ -95,9 +101,16 @@ std::string training(const CheckpointReader& reader, const RunState& state, cons
   return text;
 }
 
-// A teacher that was imported for the run alone has no name of its own.
-std::string teacher_text(const DistillationSection& distillation) {
-  return distillation.teacher == "teacher.h5" ? "a teacher" : fmt::format("`{}`", distillation.teacher);
+// A teacher that was imported for the run alone is named by the folder that it was.
+std::string teacher_text(const DistillationSection& distillation, const std::filesystem::path& run) {
+  if (distillation.teacher != "teacher.h5") return fmt::format("`{}`", distillation.teacher);
+  const std::filesystem::path file = run / "teacher.h5";
+  if (run.empty() || !storage::exists(file)) return "a teacher";
+  try {
+    return fmt::format("`{}`", storage::last_part(CheckpointReader(file).text("/import", "folder")));
+  } catch (const Error&) {  // damaged, or another file of that name: the student needs it no more
+    return "a teacher";
+  }
 }
 
 // transformers' names for models with this head.
@@ -195,8 +208,8 @@ std::string model_card(const LoadedModel& loaded, const std::filesystem::path& r
   const Recipe trained =
       without_folders(parse_stored_recipe(loaded.trained.recipe, loaded.trained.checkpoint.string(), {}));
   if (trained.distillation)
-    text += fmt::format(", by the answers of {}", teacher_text(*trained.distillation));
-  text += ".\n" + scores(loaded, run, state.step);
+    text += fmt::format(", by the answers of {}", teacher_text(*trained.distillation, run));
+  text += ".\n" + scores(loaded, trained, run, state.step);
   text += "\n## Recipe\n```toml\n" + to_toml(trained) + "```\n";
   return text;
 }

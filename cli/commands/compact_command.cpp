@@ -18,9 +18,11 @@
 #include "reports/number_text.h"
 #include "reports/text/text_table.h"
 #include "storage/durable_file.h"
+#include "training/inference/trained_model.h"
 #include "training/logging/progress.h"
 #include "training/ranks/dense_compaction.h"
 #include "training/ranks/rank_compaction.h"
+#include "training/resume/checkpoint_recipe.h"
 
 namespace comera::cli {
 
@@ -33,7 +35,7 @@ struct CompactOptions {
   std::vector<std::string> overrides;
   CalibrationOptions texts;
   DenseCompactionOptions compaction;
-  bool overwrite = false;
+  bool overwrite = false, weights_only = false;
 };
 
 // A path ending in .h5 is a file; anything else is a folder for a file with the source's name.
@@ -148,12 +150,37 @@ void print_ranks(const RankCompaction& compaction) {
   print_out("{}", table.text());
 }
 
+void print_weights_only(const std::filesystem::path& source, const std::filesystem::path& output) {
+  const auto megabytes = [](const std::filesystem::path& file) {
+    return static_cast<double>(std::filesystem::file_size(file)) * 1e-6;
+  };
+  print_out("saved {}, the weights of {} without optimizer state: {:.1f} instead of {:.1f} MB\n",
+            output.string(), source.string(), megabytes(output), megabytes(source));
+}
+
+// The model that `embed` and `predict` would use of a run, or, to train on, its newest state.
+std::filesystem::path source_of(const CompactOptions& options) {
+  return options.weights_only ? find_trained_model(options.checkpoint).checkpoint
+                              : checkpoint_subject(options.checkpoint, "a checkpoint (.h5)");
+}
+
 void compact_ranks(const CompactOptions& options) {
-  const std::filesystem::path source = checkpoint_subject(options.checkpoint, "a checkpoint (.h5)");
+  const std::filesystem::path source = source_of(options);
   const CheckpointReader reader(source);
+  const bool is_dense = ranks_of(form_of(checkpoint_recipe(reader), reader)->trains()).empty();
+  if (options.weights_only && is_dense) {
+    const std::filesystem::path output = output_file(options, source);
+    prepare_output(output);
+    write_weights(reader, output);
+    return print_weights_only(source, output);
+  }
   const RankCompaction compaction(reader);
   const std::filesystem::path output = output_file(options, source);
   prepare_output(output);
+  if (compaction.nothing_dead() && options.weights_only) {
+    compaction.write(output, true);
+    return print_weights_only(source, output);
+  }
   if (compaction.nothing_dead()) {
     reader.verify();
     storage::copy_file_durably(source, output);
@@ -163,7 +190,7 @@ void compact_ranks(const CompactOptions& options) {
         source.string(), output.string());
     return;
   }
-  const std::int64_t parameters = compaction.write(output);
+  const std::int64_t parameters = compaction.write(output, options.weights_only);
   print_ranks(compaction);
   const DType dtype = compaction.parameters().dtype();
   print_out("\n");
@@ -173,7 +200,10 @@ void compact_ranks(const CompactOptions& options) {
   const std::vector<std::string> removed = removed_layers(compaction.trains(), compaction.after());
   print_out("{:<18}{:>14} of {}{}{}\n", "removed layers", removed.size(), compaction.after().size(),
             removed.empty() ? "" : ": ", fmt::join(removed, ", "));
-  print_out("saved {}\n", output.string());
+  if (options.weights_only)
+    print_weights_only(source, output);
+  else
+    print_out("saved {}\n", output.string());
 }
 
 void compact(const CompactOptions& options) {
@@ -191,7 +221,8 @@ void compact(const CompactOptions& options) {
 void add_compact_command(CLI::App& program) {
   auto options = std::make_shared<CompactOptions>();
   CLI::App* command = program.add_subcommand(
-      "compact", "Remove pruned ranks from a checkpoint, or turn a dense model into tensor trains");
+      "compact",
+      "Remove pruned ranks or optimizer state from a checkpoint, or turn a dense model into tensor trains");
   command
       ->add_option("checkpoint", options->checkpoint,
                    "Checkpoint (.h5) or folder of a run that adapts ranks; pruned ranks and layers without "
@@ -242,10 +273,16 @@ void add_compact_command(CLI::App& program) {
       ->type_name("KEY=VALUE")
       ->needs(from_dense);
   add_calibration_options(*command, options->texts, *from_dense);
+  command
+      ->add_flag("--weights-only", options->weights_only,
+                 "Leave out optimizer state: the file is a third as large, and no run resumes from it; of a "
+                 "run's folder its best model")
+      ->excludes(from_dense);
   command->add_flag("--overwrite", options->overwrite, "Replace an existing output");
   command->footer(
       "Examples:\n"
       "  comera compact runs/adapted --output compact.h5\n"
+      "  comera compact runs/mine --weights-only --output mine.h5\n"
       "  comera compact --from-dense runs/dense --output compact.h5 --error 0.1\n"
       "docs/guide/compaction.md shows model sizes for several errors.");
   command->callback([options] { compact(*options); });

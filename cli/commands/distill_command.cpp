@@ -1,8 +1,10 @@
 #include <fmt/ranges.h>
+#include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -19,10 +21,12 @@
 #include "data/tables/examples.h"
 #include "kernels/core/console.h"
 #include "recipes/changes.h"
+#include "reports/number_text.h"
 #include "storage/folder.h"
 #include "storage/folder_lock.h"
 #include "training/distillation/trained_teacher.h"
 #include "training/inference/trained_model.h"
+#include "training/logging/progress.h"
 #include "training/resume/checkpoint_recipe.h"
 #include "training/tasks/seed_results.h"
 #include "training/tasks/sequence_task.h"
@@ -245,15 +249,35 @@ class TemporaryFolder {
   std::optional<storage::FolderLock> lock_;
 };
 
+// What an earlier call of this command has made in the run's folder: the teacher and its student.
+void lend(const std::string& run, const std::filesystem::path& to) {
+  for (const char* name : {"teacher.h5", "student.h5"}) {
+    const std::filesystem::path file = storage::from_root(run) / name;
+    if (!run.empty() && storage::exists(file)) std::filesystem::create_symlink(file, to / name);
+  }
+}
+
 // The student is made, since its size is part of the answer.
 void dry_run(DistillOptions options, Communicator& communicator) {
   if (!communicator.alone()) throw UsageError("--dry-run runs in one process; start it without mpirun");
+  check_options(options);
   const TemporaryFolder folder;
   const std::string output = options.training.output;
+  lend(output, folder.path());
   options.training.output = folder.path().string();
   options.training.resume = "never";
+  const auto begin = std::chrono::steady_clock::now();
   FinetuneOptions own = with_student(options, communicator);
   own.training.output = output;
+  const std::filesystem::path student = folder.path() / "student.h5";
+  if (storage::exists(student) && !std::filesystem::is_symlink(student)) {
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    rusage used{};
+    getrusage(RUSAGE_SELF, &used);
+    print_out("making it        {}, with up to {} MiB of memory, before the first step\n",
+              duration_text(taken.count()), grouped(used.ru_maxrss / 1024));
+    flush_output();
+  }
   own.writes = false;
   plan_finetuning(own, communicator);
 }

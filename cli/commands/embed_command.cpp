@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "cli/commands/commands.h"
+#include "cli/inference_task.h"
 #include "cli/options/choice.h"
 #include "cli/options/inference_options.h"
 #include "cli/options/output_options.h"
@@ -87,8 +88,10 @@ data::Task task_of_table(const EmbedOptions& options, const LoadedModel& loaded)
       task.format == data::TableFormat::automatic && std::filesystem::is_regular_file(options.input)
           ? data::found_format_of(options.input)
           : task.format;
-  if (task.text.empty() && read_as != data::TableFormat::text && read_as != data::TableFormat::automatic)
+  if (task.text.empty() && read_as != data::TableFormat::text && read_as != data::TableFormat::automatic) {
     task.text = loaded.recipe.task.text;
+    if (!has_texts(task, options.input)) task.text = find_texts(task, options.input);
+  }
   if (task.text.empty()) task.text = {"text"};
   if (task.text.size() > 2)
     throw UsageError(options.text.empty()

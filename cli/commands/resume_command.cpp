@@ -98,6 +98,8 @@ Recipe recipe_to_resume(const ResumeOptions& options) {
         : storage::exists(run / "student.h5") || storage::exists(run / "teacher.h5")
             ? "has a student or its teacher, but no checkpoints yet: repeat the distill command that made "
               "them"
+        : storage::exists(run / "answers.h5")
+            ? "has a teacher's answers, but no checkpoints yet: repeat the distill command that made them"
         : is_prepared ? "has data, but no checkpoints yet: repeat the pretrain command that made them"
                       : "is not a run of comera: it has no checkpoints to resume from"));
   }

@@ -81,6 +81,7 @@ void leave_out_unused(Recipe& recipe, const CheckpointReader& teacher, std::int6
   recipe.generator.reset();
   recipe.task.name = "student";
   recipe.task.kind = data::TaskKind::contrastive;
+  recipe.phases[0].name = "student";  // it reads each text by itself, whatever an imported teacher has read
   std::vector<std::string> notes;
   fit_head(recipe.tensorized, model, notes);  // for a head of another task
 }
@@ -122,7 +123,8 @@ std::filesystem::path teacher_checkpoint(const StudentOptions& options, const st
       [&](const CheckpointReader& reader) {
         if (const std::string from = text_or_nothing(reader, "/import", "folder"); from != given.string())
           refuse(file, fmt::format("was imported from {}, not from {}", from, given.string()));
-        print_out("teacher          {}, which was imported before\n", file.string());
+        print_out("teacher          {}, which was imported before\n",
+                  std::filesystem::canonical(file).string());  // a dry run has a link to it
         flush_output();
       });
 }
@@ -154,6 +156,10 @@ std::filesystem::path student_like(const std::filesystem::path& teacher, const S
         Recipe recipe = dense_compaction_recipe(
             dense, options.shapes.empty() ? std::filesystem::path() : find_recipe(options.shapes), {});
         leave_out_unused(recipe, dense, texts.length);
+        if (const std::int64_t least = least_parameters(dense, recipe); least > most)
+          throw UsageError(fmt::format(
+              "--parameters {}: a student of this teacher has at least {}, with ranks of 1; give more", most,
+              grouped(least)));
         const std::optional<Activations> measured = texts.measure();
         const Ticker ticker("TT-SVD of the teacher");
         const DenseCompaction done = compact_dense_to_size(dense, recipe,

@@ -9,6 +9,7 @@
 #include <map>
 #include <unordered_set>
 
+#include "data/vectors/passages.h"
 #include "storage/folder.h"
 
 namespace comera::data {
@@ -45,6 +46,11 @@ std::string numbered_stem(const std::string& name, char number, char letter) {
     if (std::string stem = name.substr(0, name.size() - 1); is_text_name(stem)) return stem;
   if (name.front() == number && is_text_name(name.substr(1))) return name.substr(1);
   return {};
+}
+
+bool is_text_or_numbered(const std::string& name) {
+  return is_text_name(name) || !numbered_stem(name, '1', 'a').empty() ||
+         !numbered_stem(name, '2', 'b').empty();
 }
 
 bool is_label_name(const std::string& name) {
@@ -151,6 +157,7 @@ class TaskTable {
     TableRow row;
     reader.next(row);  // JSON members are known from the first object
     all_ = reader.columns();
+    has_header_line_ = header && (reader.format() == TableFormat::tsv || reader.format() == TableFormat::csv);
     if (all_.empty())
       throw UsageError(fmt::format("{}: has no columns; give a table with rows", file_.string()));
     for (const std::string& column : all_)
@@ -192,6 +199,19 @@ class TaskTable {
         fmt::format("{}: {}; it has the columns {}: give {}{}", file_.string(), what, fmt::join(all_, ", "),
                     option, unnamed ? " (and --set task.header=false if its first line is no header)" : ""));
   }
+  // Of a column that is taken for the text by what it contains: a first line that is a row would be lost. A
+  // name has few words; a number is none, and a class occurs below it too.
+  void refuse_text_as_name(const std::string& column) const {
+    const auto is_text = [](const std::string& name) { return std::ranges::count(name, ' ') >= 3; };
+    if (!has_header_line_ || is_text_or_numbered(plain_name(column)) || !is_text(column)) return;
+    if (std::ranges::all_of(all_, [&](const std::string& other) {
+          return is_text(other) || number_in(other) || contents_if_any(other).values.contains(other);
+        }))
+      throw UsageError(
+          fmt::format("{}: its first line seems to be a text and not a name: '{}'; give --set "
+                      "task.header=false if so, or name the column with --text COLUMN",
+                      file_.string(), first_line_of(column, 60)));
+  }
   void require(const std::string& column, const char* option) const {
     if (std::ranges::find(columns_, column) == columns_.end())
       throw UsageError(fmt::format("{} {}: {} has no such column; it has {}", option, column, file_.string(),
@@ -201,7 +221,7 @@ class TaskTable {
  private:
   std::filesystem::path file_;
   TableFormat format_;
-  bool header_;
+  bool header_, has_header_line_ = false;
   Columns all_, columns_;  // without those whose name is not theirs alone
 };
 
@@ -212,11 +232,6 @@ Columns with_name(const Columns& columns, bool (*is)(const std::string&)) {
   for (const std::string& column : columns)
     if (is(plain_name(column))) found.push_back(column);
   return found;
-}
-
-bool is_text_or_numbered(const std::string& name) {
-  return is_text_name(name) || !numbered_stem(name, '1', 'a').empty() ||
-         !numbered_stem(name, '2', 'b').empty();
 }
 
 bool is_possible(const std::string& name) { return !is_id_name(name); }
@@ -258,7 +273,10 @@ Columns text_columns(const TaskTable& table, const Columns& labels) {
   Columns texts;
   for (const std::string& column : columns)
     if (table.contents_if_any(column).is_free_text()) texts.push_back(column);
-  if (texts.size() == 1) return texts;
+  if (texts.size() == 1) {
+    table.refuse_text_as_name(texts[0]);
+    return texts;
+  }
   table.ask(texts.empty() ? "no column looks like free text"
                           : fmt::format("{} may all be the text", in_quotes(texts)),
             option);
@@ -368,7 +386,9 @@ TaskColumns of_contrastive(const TaskTable& table, TaskColumns found) {
 std::vector<std::string> find_text_columns(const std::filesystem::path& file, TableFormat format, bool header,
                                            const std::vector<std::string>& others) {
   const TaskTable table(file, format, header);
-  return table.columns().size() == 1 ? table.columns() : text_columns(table, others);
+  if (table.columns().size() > 1) return text_columns(table, others);
+  if (!table.columns().empty()) table.refuse_text_as_name(table.columns()[0]);
+  return table.columns();
 }
 
 TaskColumns find_task_columns(const std::filesystem::path& file, TableFormat format, bool header,

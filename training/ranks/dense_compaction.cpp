@@ -423,6 +423,21 @@ DenseCompaction compact_dense(const CheckpointReader& dense, const Recipe& recip
   return Compaction(dense, recipe, options).run(dense, output);
 }
 
+std::int64_t least_parameters(const CheckpointReader& dense, const Recipe& recipe) {
+  const std::int64_t vocabulary = dense.integer("/data", "vocabulary");
+  Recipe least = recipe;
+  const EncoderConfig config = encoder_config(recipe, vocabulary);
+  const auto ones = [&](const std::string& layer, std::size_t bonds) {
+    least.tensorized.ranks[layer] = std::vector<std::int64_t>(bonds, 1);
+  };
+  if (const std::optional<TTMShape> table = config.tensorized.embedding_shape())
+    ones(EncoderConfig::embedding_layer, table->ranks.size());
+  for (const EncoderConfig::LinearLayer& layer : config.linear_layers())
+    if (layer.shape) ones(layer.name, layer.shape->ranks.size());
+  const Model model(encoder_config(least, vocabulary), host_allocator(), false);
+  return model.parameters().count() - generator_parameters(model.parameters());
+}
+
 DenseCompaction compact_dense_to_size(const CheckpointReader& dense, const Recipe& recipe,
                                       DenseCompactionOptions options, const std::filesystem::path& output) {
   constexpr double close_enough = 0.98;  // of the size

@@ -65,6 +65,9 @@ Recipe dense_compaction_recipe(const CheckpointReader& dense, const std::filesys
 DenseCompaction compact_dense(const CheckpointReader& dense, const Recipe& recipe,
                               const DenseCompactionOptions& options, const std::filesystem::path& output);
 
+// Parameters of the compacted model where every rank is 1: no allowed error gives fewer.
+std::int64_t least_parameters(const CheckpointReader& dense, const Recipe& recipe);
+
 // The same with about the least error, one for all layers, at which the model has at most options.parameters,
 // and, where that is possible, 98 % of them; it is found by interpolation. UsageError if the smallest ranks
 // have more; then nothing is written.

@@ -19,8 +19,10 @@ constexpr std::string_view parameters_at = "/model/", optimizer_at = "/optimizer
 // the model no longer has are left out.
 class StatesOfFile {
  public:
-  // full: the parameters as in the file.
-  StatesOfFile(const CheckpointReader& reader, const ParameterStore& full, const ParameterStore& store) {
+  // full: the parameters as in the file. none: as if it had no states.
+  StatesOfFile(const CheckpointReader& reader, const ParameterStore& full, const ParameterStore& store,
+               bool none) {
+    if (none) return;
     for (const CheckpointTensor& tensor : reader.tensors()) {
       if (!tensor.path.starts_with(optimizer_at)) continue;
       const std::size_t slash = tensor.path.rfind('/');
@@ -100,14 +102,14 @@ void RankCompaction::write_parameters(const ParameterStore& to) const {
   CompactedParameters(model_->parameters(), {}, model_->ranked_layers(), live_).write(to, {});
 }
 
-std::int64_t RankCompaction::write(const std::filesystem::path& output) const {
+std::int64_t RankCompaction::write(const std::filesystem::path& output, bool weights_only) const {
   from_.verify();  // the whole file, because copied parts are not checked
   const std::unique_ptr<Trainable> compacted = form_of(recipe_, from_)->make(host_allocator(), false);
   const ParameterStore& store = compacted->parameters();
   const ParameterStore& full = model_->parameters();
-  const StatesOfFile kept(from_, full, store);
+  const StatesOfFile kept(from_, full, store, weights_only);
   {
-    const StatesOfFile all(from_, full, full);
+    const StatesOfFile all(from_, full, full, weights_only);
     if (!all.states().empty()) load_optimizer(from_, full, all.states());
     CompactedParameters(full, all.states(), model_->ranked_layers(), live_).write(store, kept.states());
   }
@@ -121,6 +123,19 @@ std::int64_t RankCompaction::write(const std::filesystem::path& output) const {
   writer.attributes("/recipe", recipe);
   writer.commit();
   return store.count();
+}
+
+void write_weights(const CheckpointReader& from, const std::filesystem::path& output) {
+  from.verify();
+  const std::unique_ptr<Trainable> model =
+      form_of(checkpoint_recipe(from), from)->make(host_allocator(), false);
+  load_parameters(from, model->parameters());
+  CheckpointWriter writer(output);
+  save_parameters(writer, model->parameters());
+  copy_others(from, writer);
+  copy_float8(from, writer);
+  writer.attributes("/recipe", from.attributes("/recipe"));
+  writer.commit();
 }
 
 }  // namespace comera

@@ -36,8 +36,9 @@ class RankCompaction {
   void write_parameters(const ParameterStore& to) const;
   // Writes a checkpoint: parameters and optimizer state, if any, without pruned entries, the recipe with the
   // remaining ranks, and everything else unchanged. A run resumes from it exactly as from the original.
-  // Returns the number of its parameters, without gates.
-  std::int64_t write(const std::filesystem::path& output) const;
+  // Returns the number of its parameters, without gates. weights_only: without optimizer state, so that no
+  // run resumes from it.
+  std::int64_t write(const std::filesystem::path& output, bool weights_only = false) const;
 
  private:
   const CheckpointReader& from_;
@@ -47,5 +48,8 @@ class RankCompaction {
   std::vector<LiveEntries> live_;
   LayerRanks before_, after_;
 };
+
+// Copies a checkpoint without its optimizer state.
+void write_weights(const CheckpointReader& from, const std::filesystem::path& output);
 
 }  // namespace comera

@@ -168,6 +168,34 @@ TEST_F(TaskColumnsTest, OfTextAloneAreFoundTheSameWay) {
   EXPECT_THAT(text_of("text\ttitle\nx\ty\n", {"title"}), ElementsAre("text"));
 }
 
+// It would be lost without a word.
+TEST_F(TaskColumnsTest, AFirstLineOfTextIsNoName) {
+  const TaskColumns contrastive{.kind = TaskKind::contrastive};
+  const std::string texts = "a man is playing a flute\na dog runs on the grass\n";
+  const auto is_refused = AllOf(HasSubstr("seems to be a text and not a name: 'a man is playing a flute'"),
+                                HasSubstr("--set task.header=false"), HasSubstr("--text COLUMN"));
+  EXPECT_THAT(refusal("t.tsv", texts, contrastive), is_refused);
+  EXPECT_THAT(refusal("t.tsv", "a man is playing a flute\t3.5\na dog runs on grass\t2\n", contrastive),
+              is_refused);
+  EXPECT_THAT(
+      refusal("t.tsv", table("a man is playing a flute\tyes", {"a dog runs fast %d\tyes"}), contrastive),
+      is_refused);
+  EXPECT_THAT(test::error_of([&] {
+                find_text_columns(folder_.write("t.tsv", texts), TableFormat::automatic, true, {});
+              }),
+              is_refused);
+  // A question that is asked in a form is a name, if another column has one, or if it is given.
+  EXPECT_THAT(
+      find("t.tsv", table("when\twhat did you like best", {"%d\tit was good fun %d"}), contrastive).text,
+      ElementsAre("what did you like best"));
+  EXPECT_THAT(
+      find("t.tsv", texts, {.text = {"a man is playing a flute"}, .kind = TaskKind::contrastive}).rows, 1);
+  EXPECT_THAT(find_text_columns(folder_.write("t.tsv", texts), TableFormat::automatic, false, {}),
+              ElementsAre("1"));
+  EXPECT_THAT(find("t.jsonl", "{\"what did you like best\": \"it was good fun\"}\n", contrastive).text,
+              ElementsAre("what did you like best"));
+}
+
 // Texts that belong together need no label.
 TEST_F(TaskColumnsTest, OfContrastiveTasksAreTexts) {
   const TaskColumns contrastive{.kind = TaskKind::contrastive};

@@ -109,6 +109,14 @@ void expect_close_checkpoints(const fs::path& a, const fs::path& b, double toler
   EXPECT_EQ(load_rank_history(first), load_rank_history(second));
 }
 
+void expect_equal_tensors(const fs::path& a, const fs::path& b) {
+  const CheckpointReader first(a), second(b);
+  ASSERT_EQ(first.tensors().size(), second.tensors().size());
+  for (const CheckpointTensor& tensor : first.tensors())
+    if (tensor.dtype == DType::float32)
+      EXPECT_EQ(first.read_values<float>(tensor.path), second.read_values<float>(tensor.path)) << tensor.path;
+}
+
 TEST_F(RankCommands, ARunResumesFromTheCompactedCheckpoint) {
   const TrainingOutcome whole = train_killing("whole");
   const TrainingOutcome part = train_killing("part", {.stop_after = stop});
@@ -346,6 +354,39 @@ TEST_F(RankCommands, BenchWithoutAHistory) {
   std::vector<std::string> arguments = bench;
   arguments.push_back(file.string());
   refuses(arguments, 1, {"encoder.0.ffn.up", "[4, 20, 6]", "[4, 7, 6]"});
+}
+
+// For use, without what only training needs: of pruned ranks, of none, and of a dense model.
+TEST_F(RankCommands, WeightsAlone) {
+  const fs::path pruned = masked(), dense_run = folder() / "dense";
+  train("dense", {"tensorized.enabled=false"}, {});
+  const auto weights_of = [&](const fs::path& from, const char* name) {
+    const fs::path to = folder() / name;
+    const ProgramResult made =
+        run_program({"compact", from.string(), "--weights-only", "--output", to.string()});
+    EXPECT_EQ(made.code, 0) << made.output;
+    EXPECT_THAT(made.output, HasSubstr("without optimizer state: "));
+    EXPECT_LT(fs::file_size(to), fs::file_size(find_trained_model(from).checkpoint) * 2 / 3);
+    const CheckpointReader reader(to);
+    EXPECT_TRUE(std::ranges::none_of(reader.tensors(), [](const CheckpointTensor& tensor) {
+      return tensor.path.starts_with("/optimizer");
+    }));
+    return to;
+  };
+  const fs::path compacted = weights_of(pruned, "pruned.h5"), again = weights_of(compact(pruned), "again.h5"),
+                 dense = weights_of(dense_run, "dense.h5");
+  EXPECT_EQ(held_ranks(CheckpointReader(compacted)), live_ranks(CheckpointReader(pruned)));
+  expect_equal_tensors(compacted, again);
+  // The same model: what it says is the same.
+  const auto scores = [&](const fs::path& model) {
+    const ProgramResult scored = run_program({"eval", model.string(), "--json"});
+    EXPECT_EQ(scored.code, 0) << scored.output;
+    return scored.output.substr(scored.output.find("\"validation_loss\""));
+  };
+  EXPECT_EQ(scores(dense), scores(find_trained_model(dense_run).checkpoint));
+  refuses({"compact", dense_run.string(), "--output", output().string()}, 1, {"holds a dense model"});
+  refuses({"compact", "--from-dense", dense_run.string(), "--weights-only", "--output", output().string()}, 2,
+          {"--weights-only"});
 }
 
 // The masked model of the benchmark is the compacted one with zeros behind: compacted, it is that one again.

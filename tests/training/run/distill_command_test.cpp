@@ -96,8 +96,9 @@ TEST_F(DistillCommand, MakesAStudent) {
   unsetenv("TMPDIR");
   EXPECT_EQ(dry.code, 0) << dry.output;
   EXPECT_TRUE(std::filesystem::is_empty(folder() / "tmp"));
-  EXPECT_THAT(dry.output, AllOf(HasSubstr("by TT-SVD with an error"), HasSubstr("ms a step"),
-                                HasSubstr("nothing was written")));
+  EXPECT_THAT(dry.output,
+              AllOf(HasSubstr("by TT-SVD with an error"), HasSubstr("ms a step"), HasSubstr("making it "),
+                    HasSubstr("MiB of memory, before the first step"), HasSubstr("nothing was written")));
   EXPECT_FALSE(std::filesystem::exists(folder() / "dry"));
   const ProgramResult made = run_program([&] {
     std::vector<std::string> first = own;
@@ -110,6 +111,15 @@ TEST_F(DistillCommand, MakesAStudent) {
                     HasSubstr("as the teacher reads it"), HasSubstr("continue with: comera resume")));
   const std::filesystem::file_time_type time =
       std::filesystem::last_write_time(folder() / "student/student.h5");
+  // A dry run takes what is there, and is refused where a run would be.
+  std::vector<std::string> again = own;
+  again.emplace_back("--dry-run");
+  expect(run_program(again), 2, {"already holds a run"});
+  again.insert(again.end(), {"--resume", "auto"});
+  const ProgramResult planned = run_program(again);
+  EXPECT_EQ(planned.code, 0) << planned.output;
+  EXPECT_THAT(planned.output, AllOf(HasSubstr("ms a step"), testing::Not(HasSubstr("by TT-SVD")),
+                                    testing::Not(HasSubstr("making it"))));
   own.insert(own.end(), {"--resume", "auto"});
   const ProgramResult whole = run_program(own);
   ASSERT_EQ(whole.code, 0) << whole.output;
@@ -141,7 +151,7 @@ TEST_F(DistillCommand, MakesAStudent) {
          {"nothing to learn from", "--input"});
   expect(run_program({"distill", at("teacher"), "--input", at("train.tsv"), "--text", "first", "--shapes",
                       shapes, "--set", "phase.0.length=16", "--parameters", "100", "--output", at("x")}),
-         2, {"with the smallest ranks", "give more with --parameters"});
+         2, {"--parameters 100: a student of this teacher has at least", "with ranks of 1; give more"});
   expect(run_program({"distill", at("teacher"), "--input", at("train.tsv"), "--text", "first", "--set",
                       "phase.0.length=16", "--parameters", "100000000", "--output", at("x")}),
          2, {"--parameters 100000000: the teacher has", "give a smaller number"});

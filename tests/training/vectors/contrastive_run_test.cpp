@@ -164,6 +164,18 @@ TEST_F(Contrastive, TheProgramTunesScoresAndEmbeds) {
   double squares = 0;
   for (const double value : first["vector"]) squares += value * value;
   EXPECT_NEAR(squares, 1, 1e-5);
+  // The column is found where that is plain.
+  std::ofstream(folder() / "other.tsv") << "id\treview\n1\tcount of 3\n2\ttotal of 4\n";
+  const ProgramResult other =
+      run_program({"embed", at("run"), "--input", at("other.tsv"), "--output", at("o.h5")});
+  ASSERT_EQ(other.code, 0) << other.output;
+  EXPECT_THAT(other.output, HasSubstr("using column 'review' as the text"));
+  std::ofstream(folder() / "pairs.tsv") << "id\tsentence1\tsentence2\n1\ta\tb\n";
+  expect(run_program({"embed", at("run"), "--input", at("pairs.tsv"), "--output", at("p.h5")}), 2,
+         {"each text of a pair separately", "--text sentence1"});
+  std::ofstream(folder() / "bare.tsv") << "count of 3 or more\ntotal of 4 or less\n";
+  expect(run_program({"embed", at("run"), "--input", at("bare.tsv"), "--output", at("p.h5")}), 2,
+         {"its first line seems to be a text", "--set task.header=false"});
   // A folder's passages are found by what they say, in the order of their cosines.
   std::filesystem::create_directory(folder() / "code");
   std::ofstream(folder() / "code/a.py") << "def total(values):\n    return sum(values)\n";
