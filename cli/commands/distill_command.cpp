@@ -154,6 +154,18 @@ void take_teacher(TrainingCommandOptions& training, const std::filesystem::path&
   training.recipe.overrides.insert(training.recipe.overrides.begin(), settings.begin(), settings.end());
 }
 
+// A teacher that was imported says how much it has read.
+void note_length(const Recipe& recipe, const Recipe& teacher) {
+  const auto longest = [](const Recipe& of) {
+    return std::ranges::max(of.phases, {}, &PhaseSection::length).length;
+  };
+  if (longest(recipe) > longest(teacher))
+    log_info(
+        "note: texts are read to {} tokens, the teacher to {}; of longer ones its answers may be worse, and "
+        "--set phase.0.length={} takes less time\n",
+        longest(recipe), longest(teacher), longest(teacher));
+}
+
 // The options of the fine-tuning that this is: the student's weights, the recipe, and the teacher.
 FinetuneOptions with_student(const DistillOptions& options, Communicator& communicator) {
   check_options(options);
@@ -178,6 +190,7 @@ FinetuneOptions with_student(const DistillOptions& options, Communicator& commun
     recipe.task.labels = classes;
     training.recipe.overrides.insert(training.recipe.overrides.begin(), override_of("task.labels", classes));
   }
+  if (communicator.first()) note_length(recipe, teacher);
   if (makes_student) {
     if (!is_begun) require_teacher_fits(resolve_task(recipe));
     StudentTexts texts{.measure = [&]() -> std::optional<Activations> {

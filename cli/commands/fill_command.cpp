@@ -125,9 +125,10 @@ void fill(const FillOptions& options) {
                     "model.head = \"mlm\"",
                     options.inference.model.string()));
   if (loaded.model.config().head != HeadKind::mlm)
-    throw UsageError(
-        fmt::format("{} is a fine-tuned model without a masked-language head; give the pretrained model",
-                    options.inference.model.string()));
+    throw UsageError(fmt::format(
+        "{} has no masked-language head, as fine-tuned models and students of vectors have none; give the "
+        "pretrained model",
+        options.inference.model.string()));
   require_trained_head(*loaded.trained.reader,
                        "pretrain it first: comera pretrain RECIPE --from MODEL, or use comera embed");
   const std::int64_t length = inference_capacity(options.inference, loaded).longest;

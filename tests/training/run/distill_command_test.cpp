@@ -223,6 +223,9 @@ TEST_F(DistillCommand, LeavesOutWhatVectorsDoNotNeed) {
   std::vector<float> all = teacher.read_values<float>("/model/embedding.positions");
   EXPECT_EQ(positions("all", 16, {"--set", "model.max_positions=48"}), all);
   EXPECT_EQ(positions("longer", 40), std::vector(all.begin(), all.begin() + 40 * 12));
+  const std::string longer = "note: texts are read to 40 tokens, the teacher to 32";
+  EXPECT_THAT(distilled("noted", 40).output, HasSubstr(longer));
+  EXPECT_THAT(distilled("as-long", 32).output, testing::Not(HasSubstr("note: texts are read")));
   all.resize(32 * 12);
   EXPECT_EQ(positions("student", 16), all);
   EXPECT_EQ(run_program({"export", at("student/student.h5"), "--to", at("exported")}).code, 0);
