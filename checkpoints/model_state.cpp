@@ -135,11 +135,9 @@ void load_parameters(const CheckpointReader& reader, const ParameterStore& store
 
 namespace {
 
-constexpr std::string_view carried = "/carried/";
-
 // Whether a checkpoint carries a parameter in the model's form.
 bool carries(const CheckpointReader& reader, const ParameterStore& store, const ParameterInfo& info) {
-  const std::string path = std::string(carried) + info.name;
+  const std::string path = std::string(carried_at) + info.name;
   if (!reader.has_tensor(path)) return false;
   const CheckpointTensor& saved = reader.tensor(path);
   return std::ranges::equal(saved.shape, info.shape.sizes()) && saved.dtype == store.dtype();
@@ -148,16 +146,16 @@ bool carries(const CheckpointReader& reader, const ParameterStore& store, const 
 }  // namespace
 
 void save_carried(CheckpointWriter& writer, const std::string& parameter, const Tensor& values) {
-  writer.tensor(std::string(carried) + parameter, values);
+  writer.tensor(std::string(carried_at) + parameter, values);
 }
 
 std::vector<CarriedParameter> carried_parameters(const CheckpointReader& reader) {
   std::vector<CarriedParameter> found;
   for (const CheckpointTensor& saved : reader.tensors()) {
-    if (!saved.path.starts_with(carried)) continue;
+    if (!saved.path.starts_with(carried_at)) continue;
     const std::vector<float> values = reader.read_values<float>(saved.path);
     found.push_back(
-        {.name = saved.path.substr(carried.size()),
+        {.name = saved.path.substr(carried_at.size()),
          .shape = saved.shape.size() == 1 ? Shape{saved.shape[0]} : Shape{saved.shape[0], saved.shape[1]},
          .values = {values.begin(), values.end()}});
   }
@@ -183,7 +181,7 @@ InitialParameters load_initial_parameters(const CheckpointReader& reader, const 
     const ParameterInfo& info = store.info(id);
     if (std::ranges::binary_search(loaded, id) || is_adapter(store, id)) continue;
     if (take_carried && carries(reader, store, info)) {
-      load(reader, std::string(carried) + info.name, store, store.value(id));
+      load(reader, std::string(carried_at) + info.name, store, store.value(id));
       ++result.loaded;
     } else {
       result.fresh.push_back(info.name);

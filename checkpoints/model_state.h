@@ -19,6 +19,7 @@ void check_parameters(const CheckpointReader& reader, const ParameterStore& stor
 // The same, and reads them. As with everything loaded here, Error if a value is not finite.
 void load_parameters(const CheckpointReader& reader, const ParameterStore& store);
 
+inline constexpr std::string_view carried_at = "/carried/";
 // "/carried/<parameter>": a parameter of a head that the model does not have, used to initialise that head in
 // a later run.
 void save_carried(CheckpointWriter& writer, const std::string& parameter, const Tensor& values);

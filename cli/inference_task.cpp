@@ -30,12 +30,6 @@ bool is_among(const std::string& column, const std::vector<std::string>& columns
   return std::ranges::find(columns, column) != columns.end();
 }
 
-bool is_set(const InferenceOptions& options, std::string_view key) {
-  return std::ranges::any_of(options.overrides, [&](const std::string& assignment) {
-    return assignment.substr(0, assignment.find('=')) == key;
-  });
-}
-
 // Files that these commands do not read must still exist.
 void check_files(const InferenceOptions& options, const TaskSection& section) {
   std::error_code code;
@@ -141,10 +135,20 @@ void require_columns(const data::Task& task, const std::filesystem::path& file, 
 
 }  // namespace
 
-bool has_texts(const data::Task& task, const std::filesystem::path& file) {
+bool is_set(const InferenceOptions& options, std::string_view key) {
+  return std::ranges::any_of(options.overrides, [&](const std::string& assignment) {
+    return assignment.substr(0, assignment.find('=')) == key;
+  });
+}
+
+bool has_other_columns(const data::Task& task, data::TableFormat format, const std::filesystem::path& file) {
+  std::error_code code;
+  if ((format != data::TableFormat::tsv && format != data::TableFormat::csv) ||
+      !std::filesystem::is_regular_file(file, code))
+    return false;
   const std::vector<std::string> columns = columns_of(task, file);
-  return !task.text.empty() &&
-         std::ranges::all_of(task.text, [&](const std::string& column) { return is_among(column, columns); });
+  return std::ranges::any_of(task.text,
+                             [&](const std::string& column) { return !is_among(column, columns); });
 }
 
 std::vector<std::string> find_texts(const data::Task& task, const std::filesystem::path& file) {

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/options/inference_options.h"
@@ -18,8 +19,11 @@ namespace comera::cli {
 data::Task task_for(const InferenceOptions& options, const LoadedModel& loaded,
                     const std::filesystem::path& file, bool labels);
 
-// Whether a file has the text columns that a task names; false if it names none.
-bool has_texts(const data::Task& task, const std::filesystem::path& file);
+// Whether --set gives this key.
+bool is_set(const InferenceOptions& options, std::string_view key);
+// Whether the header of a file, of which `format` was found, lacks a text column of the task. Objects of JSON
+// may lack members, and a pipe is read once: these are not looked into.
+bool has_other_columns(const data::Task& task, data::TableFormat format, const std::filesystem::path& file);
 // The columns of a file that are texts, of a task that names none or others: as in a table to learn from.
 // Says which. UsageError, with the file's columns, if that is not plain.
 std::vector<std::string> find_texts(const data::Task& task, const std::filesystem::path& file);

@@ -101,13 +101,24 @@ std::string training(const CheckpointReader& reader, const RunState& state, cons
   return text;
 }
 
+// "owner/name" of models--owner--name/snapshots/VERSION, as huggingface_hub keeps models; else the last part.
+std::string name_of_folder(const std::filesystem::path& folder) {
+  constexpr std::string_view prefix = "models--", between = "--";
+  const std::filesystem::path versions = folder.parent_path();
+  std::string name = versions.parent_path().filename().string();
+  if (versions.filename() != "snapshots" || !name.starts_with(prefix)) return storage::last_part(folder);
+  name.erase(0, prefix.size());
+  if (const std::size_t at = name.find(between); at != name.npos) name.replace(at, between.size(), "/");
+  return name;
+}
+
 // A teacher that was imported for the run alone is named by the folder that it was.
 std::string teacher_text(const DistillationSection& distillation, const std::filesystem::path& run) {
   if (distillation.teacher != "teacher.h5") return fmt::format("`{}`", distillation.teacher);
   const std::filesystem::path file = run / "teacher.h5";
   if (run.empty() || !storage::exists(file)) return "a teacher";
   try {
-    return fmt::format("`{}`", storage::last_part(CheckpointReader(file).text("/import", "folder")));
+    return fmt::format("`{}`", name_of_folder(CheckpointReader(file).text("/import", "folder")));
   } catch (const Error&) {  // damaged, or another file of that name: the student needs it no more
     return "a teacher";
   }

@@ -152,7 +152,9 @@ void print_ranks(const RankCompaction& compaction) {
 
 void print_weights_only(const std::filesystem::path& source, const std::filesystem::path& output) {
   const auto megabytes = [](const std::filesystem::path& file) {
-    return static_cast<double>(std::filesystem::file_size(file)) * 1e-6;
+    std::error_code code;  // a run may have removed its older checkpoint by now
+    const auto bytes = std::filesystem::file_size(file, code);
+    return code ? 0 : static_cast<double>(bytes) * 1e-6;
   };
   print_out("saved {}, the weights of {} without optimizer state: {:.1f} instead of {:.1f} MB\n",
             output.string(), source.string(), megabytes(output), megabytes(source));

@@ -262,12 +262,15 @@ class TemporaryFolder {
   std::optional<storage::FolderLock> lock_;
 };
 
-// What an earlier call of this command has made in the run's folder: the teacher and its student.
+// What an earlier call of this command has made in the run's folder: the teacher, and the student of a run
+// that has begun. Another one may still get another size.
 void lend(const std::string& run, const std::filesystem::path& to) {
-  for (const char* name : {"teacher.h5", "student.h5"}) {
-    const std::filesystem::path file = storage::from_root(run) / name;
-    if (!run.empty() && storage::exists(file)) std::filesystem::create_symlink(file, to / name);
-  }
+  if (run.empty()) return;
+  const std::filesystem::path folder = storage::from_root(run);
+  std::vector<std::string> names = {"teacher.h5"};
+  if (storage::exists(folder / "checkpoints")) names.emplace_back("student.h5");
+  for (const std::string& name : names)
+    if (storage::exists(folder / name)) std::filesystem::create_symlink(folder / name, to / name);
 }
 
 // The student is made, since its size is part of the answer.
@@ -277,6 +280,11 @@ void dry_run(DistillOptions options, Communicator& communicator) {
   const TemporaryFolder folder;
   const std::string output = options.training.output;
   lend(output, folder.path());
+  if (options.training.resume != "never") {
+    const std::vector<std::string> begun = begun_choices(options);
+    std::vector<std::string>& overrides = options.training.recipe.overrides;
+    overrides.insert(overrides.begin(), begun.begin(), begun.end());
+  }
   options.training.output = folder.path().string();
   options.training.resume = "never";
   const auto begin = std::chrono::steady_clock::now();

@@ -88,11 +88,11 @@ data::Task task_of_table(const EmbedOptions& options, const LoadedModel& loaded)
       task.format == data::TableFormat::automatic && std::filesystem::is_regular_file(options.input)
           ? data::found_format_of(options.input)
           : task.format;
-  if (task.text.empty() && read_as != data::TableFormat::text && read_as != data::TableFormat::automatic) {
+  const bool given = !task.text.empty() || is_set(options.inference, "task.text");
+  if (task.text.empty() && read_as != data::TableFormat::text && read_as != data::TableFormat::automatic)
     task.text = loaded.recipe.task.text;
-    if (!has_texts(task, options.input)) task.text = find_texts(task, options.input);
-  }
   if (task.text.empty()) task.text = {"text"};
+  if (!given && has_other_columns(task, read_as, options.input)) task.text = find_texts(task, options.input);
   if (task.text.size() > 2)
     throw UsageError(options.text.empty()
                          ? fmt::format("{} has learned the columns {}; name the one to embed with --text",
@@ -218,9 +218,11 @@ void add_embed_command(CLI::App& program) {
       ->required()
       ->type_name("PATH");
   command
-      ->add_option("--text", options->text,
-                   "Text columns, one or two (default: those of the model's task). Give one if the model "
-                   "encodes the texts of a pair separately")
+      ->add_option(
+          "--text", options->text,
+          "Text columns, one or two (default: those of the model's task, or what is plainly text). Give "
+          "one if the model "
+          "encodes the texts of a pair separately")
       ->delimiter(',')
       ->type_name("COLUMN,...");
   add_output_options(*command, options->output, "Write the vectors to this .h5 or .jsonl file");

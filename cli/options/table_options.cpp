@@ -72,8 +72,11 @@ TableTask with_columns(Recipe recipe, const TableOptions& options,
     task.name = "table";
     if (!sets_key(overrides, "task.labels")) task.labels.clear();
   }
-  const data::TaskColumns found = data::find_task_columns(
-      options.input, task.format, task.header, given_columns(task, options, overrides), task.separator);
+  const data::TaskColumns given = given_columns(task, options, overrides),
+                          found = data::find_task_columns(options.input, task.format, task.header, given,
+                                                          task.separator);
+  if (given.text.empty() && found.text.size() == 1)
+    data::refuse_text_as_name(options.input, task.format, task.header, found.text[0]);
   task.text = found.text;
   task.label = found.label;
   task.kind = *found.kind;

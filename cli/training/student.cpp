@@ -48,8 +48,13 @@ std::filesystem::path folder_of(const std::filesystem::path& run) {
   return storage::from_root(run).lexically_normal();
 }
 
+// A dry run has links to the files of its run.
+std::string own_path(const std::filesystem::path& file) {
+  return (std::filesystem::is_symlink(file) ? std::filesystem::canonical(file) : file).string();
+}
+
 [[noreturn]] void refuse(const std::filesystem::path& file, const std::string& what) {
-  throw UsageError(fmt::format("{}: {}; choose another --output, or remove the file", file.string(), what));
+  throw UsageError(fmt::format("{}: {}; choose another --output, or remove the file", own_path(file), what));
 }
 
 std::string text_or_nothing(const CheckpointReader& reader, const char* group, const char* name) {
@@ -123,8 +128,7 @@ std::filesystem::path teacher_checkpoint(const StudentOptions& options, const st
       [&](const CheckpointReader& reader) {
         if (const std::string from = text_or_nothing(reader, "/import", "folder"); from != given.string())
           refuse(file, fmt::format("was imported from {}, not from {}", from, given.string()));
-        print_out("teacher          {}, which was imported before\n",
-                  std::filesystem::canonical(file).string());  // a dry run has a link to it
+        print_out("teacher          {}, which was imported before\n", own_path(file));
         flush_output();
       });
 }
@@ -158,8 +162,10 @@ std::filesystem::path student_like(const std::filesystem::path& teacher, const S
         leave_out_unused(recipe, dense, texts.length);
         if (const std::int64_t least = least_parameters(dense, recipe); least > most)
           throw UsageError(fmt::format(
-              "--parameters {}: a student of this teacher has at least {}, with ranks of 1; give more", most,
-              grouped(least)));
+              "{} parameters{} are too few: a student of this teacher has at least {}, with ranks of 1; give "
+              "more "
+              "with --parameters",
+              grouped(most), options.parameters > 0 ? "" : ", an eighth of the teacher's,", grouped(least)));
         const std::optional<Activations> measured = texts.measure();
         const Ticker ticker("TT-SVD of the teacher");
         const DenseCompaction done = compact_dense_to_size(dense, recipe,

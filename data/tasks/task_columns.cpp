@@ -108,6 +108,12 @@ bool is_missing(std::string_view field) {
   return is_any_name_of(lower_case(field), {"nan", "n/a", "na", "null", "#n/a"});
 }
 
+std::string_view trimmed(std::string_view field) {
+  const std::size_t begin = field.find_first_not_of(" \t\r");
+  return begin == field.npos ? std::string_view()
+                             : field.substr(begin, field.find_last_not_of(" \t\r") + 1 - begin);
+}
+
 // What a column contains.
 struct Contents {
   std::int64_t rows = 0;  // with something in it
@@ -116,9 +122,8 @@ struct Contents {
   std::unordered_set<std::string> values;  // at most most_labels + 1
 
   void add(std::string_view field, FieldKind kind) {
-    const std::size_t begin = field.find_first_not_of(" \t\r");
-    if (begin == field.npos) return;
-    field = field.substr(begin, field.find_last_not_of(" \t\r") + 1 - begin);
+    field = trimmed(field);
+    if (field.empty()) return;
     ++rows;
     lists += kind == FieldKind::words ? 1 : 0;
     missing += is_missing(field) ? 1 : 0;
@@ -199,18 +204,25 @@ class TaskTable {
         fmt::format("{}: {}; it has the columns {}: give {}{}", file_.string(), what, fmt::join(all_, ", "),
                     option, unnamed ? " (and --set task.header=false if its first line is no header)" : ""));
   }
-  // Of a column that is taken for the text by what it contains: a first line that is a row would be lost. A
-  // name has few words; a number is none, and a class occurs below it too.
   void refuse_text_as_name(const std::string& column) const {
-    const auto is_text = [](const std::string& name) { return std::ranges::count(name, ' ') >= 3; };
-    if (!has_header_line_ || is_text_or_numbered(plain_name(column)) || !is_text(column)) return;
-    if (std::ranges::all_of(all_, [&](const std::string& other) {
-          return is_text(other) || number_in(other) || contents_if_any(other).values.contains(other);
-        }))
-      throw UsageError(
-          fmt::format("{}: its first line seems to be a text and not a name: '{}'; give --set "
-                      "task.header=false if so, or name the column with --text COLUMN",
-                      file_.string(), first_line_of(column, 60)));
+    const auto is_text = [](std::string_view name) { return std::ranges::count(name, ' ') >= 3; };
+    // A number, a class that occurs below it, an address, or what is empty or not its column's alone.
+    const auto is_no_name = [&](const std::string& other) {
+      const std::string_view name = trimmed(other);
+      std::string decimal(name);
+      std::ranges::replace(decimal, ',', '.');
+      return name.empty() || is_text(name) || number_in(decimal) || name.find("://") != name.npos ||
+             std::ranges::count(all_, other) > 1 || contents_if_any(other).values.contains(std::string(name));
+    };
+    if (!has_header_line_ || is_text_or_numbered(plain_name(column)) || !is_text(column) ||
+        !std::ranges::all_of(all_, is_no_name))
+      return;
+    throw UsageError(
+        fmt::format("{}: its first line seems to be a text and not a name: '{}'; give --set "
+                    "task.header=false if so, or name "
+                    "the column with {}",
+                    file_.string(), first_line_of(column, 60),
+                    column.find(',') == column.npos ? "--text COLUMN" : "--set 'task.text=[\"COLUMN\"]'"));
   }
   void require(const std::string& column, const char* option) const {
     if (std::ranges::find(columns_, column) == columns_.end())
@@ -273,10 +285,7 @@ Columns text_columns(const TaskTable& table, const Columns& labels) {
   Columns texts;
   for (const std::string& column : columns)
     if (table.contents_if_any(column).is_free_text()) texts.push_back(column);
-  if (texts.size() == 1) {
-    table.refuse_text_as_name(texts[0]);
-    return texts;
-  }
+  if (texts.size() == 1) return texts;
   table.ask(texts.empty() ? "no column looks like free text"
                           : fmt::format("{} may all be the text", in_quotes(texts)),
             option);
@@ -383,12 +392,17 @@ TaskColumns of_contrastive(const TaskTable& table, TaskColumns found) {
 
 }  // namespace
 
+void refuse_text_as_name(const std::filesystem::path& file, TableFormat format, bool header,
+                         const std::string& column) {
+  TaskTable(file, format, header).refuse_text_as_name(column);
+}
+
 std::vector<std::string> find_text_columns(const std::filesystem::path& file, TableFormat format, bool header,
                                            const std::vector<std::string>& others) {
   const TaskTable table(file, format, header);
-  if (table.columns().size() > 1) return text_columns(table, others);
-  if (!table.columns().empty()) table.refuse_text_as_name(table.columns()[0]);
-  return table.columns();
+  const Columns found = table.columns().size() == 1 ? table.columns() : text_columns(table, others);
+  if (found.size() == 1) table.refuse_text_as_name(found[0]);
+  return found;
 }
 
 TaskColumns find_task_columns(const std::filesystem::path& file, TableFormat format, bool header,

@@ -35,7 +35,13 @@ inline constexpr std::int64_t most_labels = 1000;
 TaskColumns find_task_columns(const std::filesystem::path& file, TableFormat format, bool header,
                               const TaskColumns& given, const std::string& separator = ",");
 
-// The text columns alone, in the same way; a single column is the text. others: columns that are none.
+// UsageError if the name of a text column that was found by what it contains, and all others, seem to be a
+// row, which would be lost: a name has few words; a number is none, and a class occurs below it too.
+void refuse_text_as_name(const std::filesystem::path& file, TableFormat format, bool header,
+                         const std::string& column);
+
+// The text columns alone, in the same way, and with that check; a single column is the text. others: columns
+// that are none.
 std::vector<std::string> find_text_columns(const std::filesystem::path& file, TableFormat format, bool header,
                                            const std::vector<std::string>& others);
 

@@ -8,6 +8,7 @@
 #include "kernels/backends/processors.h"
 #include "tests/exchange/folder_copy.h"
 #include "training/ranks/dense_compaction.h"
+#include "training/ranks/rank_compaction.h"
 
 namespace comera::exchange {
 namespace {
@@ -47,6 +48,8 @@ TEST(Pooler, OfAnEncoderIsWhatAClassifierBeginsWith) {
   EXPECT_THAT(copy.import().notes, Contains(HasSubstr("its pooler is kept")));
   EXPECT_EQ(pooler_of(copy.path() / "out.h5"), transposed(pooler));
   EXPECT_NE(pooler_of(copy.path() / "out.h5", false), transposed(pooler));
+  write_weights(CheckpointReader(copy.path() / "out.h5"), copy.path() / "weights.h5");
+  EXPECT_EQ(pooler_of(copy.path() / "weights.h5"), transposed(pooler));
 
   const CheckpointReader dense(copy.path() / "out.h5");
   const Recipe recipe = dense_compaction_recipe(

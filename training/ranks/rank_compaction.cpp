@@ -58,13 +58,15 @@ bool is_of_parameters(const std::string& path) {
 void copy_others(const CheckpointReader& from, CheckpointWriter& to) {
   for (const CheckpointTensor& tensor : from.tensors())
     COMERA_CHECK(is_of_parameters(tensor.path) || tensor.path.starts_with(float8_at) ||
-                     tensor.path == tokenizer_in_checkpoint,
+                     tensor.path == tokenizer_in_checkpoint || tensor.path.starts_with(carried_at),
                  "{} has '{}', and this version does not know whether it depends on ranks",
                  from.path().string(), tensor.path);
   for (const std::string& group : from.groups())
-    if (!is_of_parameters(group) && !(group + "/").starts_with(float8_at) && group != "/recipe")
+    if (!is_of_parameters(group) && !(group + "/").starts_with(float8_at) && group != "/recipe" &&
+        !(group + "/").starts_with(carried_at))
       to.attributes(group, from.attributes(group));
   copy_tokenizer(from, to);
+  copy_carried(from, to);  // of a head that the model does not have
 }
 
 }  // namespace

@@ -170,30 +170,38 @@ TEST_F(TaskColumnsTest, OfTextAloneAreFoundTheSameWay) {
 
 // It would be lost without a word.
 TEST_F(TaskColumnsTest, AFirstLineOfTextIsNoName) {
-  const TaskColumns contrastive{.kind = TaskKind::contrastive};
-  const std::string texts = "a man is playing a flute\na dog runs on the grass\n";
-  const auto is_refused = AllOf(HasSubstr("seems to be a text and not a name: 'a man is playing a flute'"),
+  const std::string flute = "a man is playing a flute", texts = flute + "\na dog runs on the grass\n";
+  const auto said = [&](const std::string& name, const std::string& content, const std::string& column,
+                        bool header = true) {
+    const std::filesystem::path file = folder_.write(name, content);
+    return test::error_of([&] { refuse_text_as_name(file, TableFormat::automatic, header, column); });
+  };
+  const auto is_refused = AllOf(HasSubstr("seems to be a text and not a name: '" + flute + "'"),
                                 HasSubstr("--set task.header=false"), HasSubstr("--text COLUMN"));
-  EXPECT_THAT(refusal("t.tsv", texts, contrastive), is_refused);
-  EXPECT_THAT(refusal("t.tsv", "a man is playing a flute\t3.5\na dog runs on grass\t2\n", contrastive),
-              is_refused);
-  EXPECT_THAT(
-      refusal("t.tsv", table("a man is playing a flute\tyes", {"a dog runs fast %d\tyes"}), contrastive),
-      is_refused);
+  EXPECT_THAT(said("t.tsv", texts, flute), is_refused);
+  for (const char* others : {"3.5", "1,5", "yes", "yes \tyes ", "", "http://x.org"}) {
+    std::string content;
+    for (int i = 0; i < 10; ++i) content += flute + "\t" + others + "\n";
+    EXPECT_THAT(said("t.tsv", content, flute), is_refused) << others;
+  }
+  EXPECT_THAT(said("t.csv", "\"well, it is a good one\"\n\"no, it is not so\"\n", "well, it is a good one"),
+              HasSubstr("--set 'task.text=[\"COLUMN\"]'"));
   EXPECT_THAT(test::error_of([&] {
                 find_text_columns(folder_.write("t.tsv", texts), TableFormat::automatic, true, {});
               }),
               is_refused);
-  // A question that is asked in a form is a name, if another column has one, or if it is given.
-  EXPECT_THAT(
-      find("t.tsv", table("when\twhat did you like best", {"%d\tit was good fun %d"}), contrastive).text,
-      ElementsAre("what did you like best"));
-  EXPECT_THAT(
-      find("t.tsv", texts, {.text = {"a man is playing a flute"}, .kind = TaskKind::contrastive}).rows, 1);
+  // A question that a form asks is a name, if another column has one; members of JSON always are.
+  const std::string asked = "what did you like best";
+  EXPECT_EQ(said("t.tsv", table("when\t" + asked, {"%d\tit was good fun %d"}), asked), "");
+  EXPECT_EQ(said("t.jsonl", "{\"" + asked + "\": \"it was good fun\"}\n", asked), "");
+  EXPECT_EQ(said("t.tsv", texts, "1", false), "");
   EXPECT_THAT(find_text_columns(folder_.write("t.tsv", texts), TableFormat::automatic, false, {}),
               ElementsAre("1"));
-  EXPECT_THAT(find("t.jsonl", "{\"what did you like best\": \"it was good fun\"}\n", contrastive).text,
-              ElementsAre("what did you like best"));
+  // Of names that stand twice none is the text.
+  EXPECT_THAT(test::error_of([&] {
+                find_text_columns(folder_.write("t.tsv", "a\ta\nx\ty\n"), TableFormat::automatic, true, {});
+              }),
+              HasSubstr("no column looks like free text"));
 }
 
 // Texts that belong together need no label.

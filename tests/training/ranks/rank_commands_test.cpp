@@ -112,9 +112,10 @@ void expect_close_checkpoints(const fs::path& a, const fs::path& b, double toler
 void expect_equal_tensors(const fs::path& a, const fs::path& b) {
   const CheckpointReader first(a), second(b);
   ASSERT_EQ(first.tensors().size(), second.tensors().size());
-  for (const CheckpointTensor& tensor : first.tensors())
-    if (tensor.dtype == DType::float32)
-      EXPECT_EQ(first.read_values<float>(tensor.path), second.read_values<float>(tensor.path)) << tensor.path;
+  for (const CheckpointTensor& tensor : first.tensors()) {
+    if (tensor.dtype != DType::float32) continue;  // the tokenizer
+    EXPECT_EQ(first.read_values<float>(tensor.path), second.read_values<float>(tensor.path)) << tensor.path;
+  }
 }
 
 TEST_F(RankCommands, ARunResumesFromTheCompactedCheckpoint) {
@@ -361,7 +362,7 @@ TEST_F(RankCommands, WeightsAlone) {
   const fs::path pruned = masked(), dense_run = folder() / "dense";
   train("dense", {"tensorized.enabled=false"}, {});
   const auto weights_of = [&](const fs::path& from, const char* name) {
-    const fs::path to = folder() / name;
+    fs::path to = folder() / name;
     const ProgramResult made =
         run_program({"compact", from.string(), "--weights-only", "--output", to.string()});
     EXPECT_EQ(made.code, 0) << made.output;
@@ -384,6 +385,7 @@ TEST_F(RankCommands, WeightsAlone) {
     return scored.output.substr(scored.output.find("\"validation_loss\""));
   };
   EXPECT_EQ(scores(dense), scores(find_trained_model(dense_run).checkpoint));
+  EXPECT_EQ(scores(again), scores(output()));
   refuses({"compact", dense_run.string(), "--output", output().string()}, 1, {"holds a dense model"});
   refuses({"compact", "--from-dense", dense_run.string(), "--weights-only", "--output", output().string()}, 2,
           {"--weights-only"});

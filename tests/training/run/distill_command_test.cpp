@@ -120,6 +120,9 @@ TEST_F(DistillCommand, MakesAStudent) {
   EXPECT_EQ(planned.code, 0) << planned.output;
   EXPECT_THAT(planned.output, AllOf(HasSubstr("ms a step"), testing::Not(HasSubstr("by TT-SVD")),
                                     testing::Not(HasSubstr("making it"))));
+  *(std::ranges::find(again, "--parameters") + 1) = "13000";
+  expect(run_program(again), 2,
+         {at("student/student.h5") + ": was made for 14,000 parameters, not for 13,000"});
   own.insert(own.end(), {"--resume", "auto"});
   const ProgramResult whole = run_program(own);
   ASSERT_EQ(whole.code, 0) << whole.output;
@@ -149,9 +152,11 @@ TEST_F(DistillCommand, MakesAStudent) {
             0);
   expect(run_program({"distill", at("teacher"), "--output", at("x")}), 2,
          {"nothing to learn from", "--input"});
-  expect(run_program({"distill", at("teacher"), "--input", at("train.tsv"), "--text", "first", "--shapes",
-                      shapes, "--set", "phase.0.length=16", "--parameters", "100", "--output", at("x")}),
-         2, {"--parameters 100: a student of this teacher has at least", "with ranks of 1; give more"});
+  expect(
+      run_program({"distill", at("teacher"), "--input", at("train.tsv"), "--text", "first", "--shapes",
+                   shapes, "--set", "phase.0.length=16", "--parameters", "100", "--output", at("x")}),
+      2,
+      {"100 parameters are too few: a student of this teacher has at least", "with ranks of 1; give more"});
   expect(run_program({"distill", at("teacher"), "--input", at("train.tsv"), "--text", "first", "--set",
                       "phase.0.length=16", "--parameters", "100000000", "--output", at("x")}),
          2, {"--parameters 100000000: the teacher has", "give a smaller number"});

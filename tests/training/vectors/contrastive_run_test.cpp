@@ -176,6 +176,25 @@ TEST_F(Contrastive, TheProgramTunesScoresAndEmbeds) {
   std::ofstream(folder() / "bare.tsv") << "count of 3 or more\ntotal of 4 or less\n";
   expect(run_program({"embed", at("run"), "--input", at("bare.tsv"), "--output", at("p.h5")}), 2,
          {"its first line seems to be a text", "--set task.header=false"});
+  // One that has learned from no table takes `text`, whatever else there is, and --set is meant as it says.
+  std::ofstream(folder() / "titled.tsv") << "title\ttext\nx\tcount of 3\ny\ttotal of 4\n";
+  const auto vectors_of = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"embed",    at("pre"),     "--input",    at("titled.tsv"),
+                                    "--output", at("t.jsonl"), "--overwrite"};
+    all.insert(all.end(), more.begin(), more.end());
+    const ProgramResult made = run_program(all);
+    EXPECT_EQ(made.code, 0) << made.output;
+    std::ifstream stream(folder() / "t.jsonl");
+    return std::string(std::istreambuf_iterator<char>(stream), {});
+  };
+  EXPECT_EQ(vectors_of({}), vectors_of({"--text", "text"}));
+  expect(run_program({"embed", at("run"), "--input", at("other.tsv"), "--set", "task.text=[\"txet\"]",
+                      "--output", at("p.h5")}),
+         1, {"no column 'txet'"});
+  std::ofstream(folder() / "rows.jsonl") << "{\"title\": \"a title of words\"}\n{\"text\": \"count of 3\"}\n";
+  const ProgramResult rows_of_json =
+      run_program({"embed", at("pre"), "--input", at("rows.jsonl"), "--output", at("j.h5")});
+  EXPECT_THAT(rows_of_json.output, HasSubstr("wrote 1 vectors"));
   // A folder's passages are found by what they say, in the order of their cosines.
   std::filesystem::create_directory(folder() / "code");
   std::ofstream(folder() / "code/a.py") << "def total(values):\n    return sum(values)\n";
