@@ -400,7 +400,7 @@ void refuse_text_as_name(const std::filesystem::path& file, TableFormat format, 
 std::vector<std::string> find_text_columns(const std::filesystem::path& file, TableFormat format, bool header,
                                            const std::vector<std::string>& others) {
   const TaskTable table(file, format, header);
-  const Columns found = table.columns().size() == 1 ? table.columns() : text_columns(table, others);
+  Columns found = table.columns().size() == 1 ? table.columns() : text_columns(table, others);
   if (found.size() == 1) table.refuse_text_as_name(found[0]);
   return found;
 }
