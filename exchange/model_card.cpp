@@ -112,7 +112,7 @@ std::string name_of_folder(const std::filesystem::path& folder) {
   return name;
 }
 
-// A teacher that was imported for the run alone is named by the folder that it was.
+// A teacher that was imported for the run alone is named by the folder that it was imported from.
 std::string teacher_text(const DistillationSection& distillation, const std::filesystem::path& run) {
   if (distillation.teacher != "teacher.h5") return fmt::format("`{}`", distillation.teacher);
   const std::filesystem::path file = run / "teacher.h5";

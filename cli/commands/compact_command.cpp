@@ -150,14 +150,11 @@ void print_ranks(const RankCompaction& compaction) {
   print_out("{}", table.text());
 }
 
-void print_weights_only(const std::filesystem::path& source, const std::filesystem::path& output) {
-  const auto megabytes = [](const std::filesystem::path& file) {
-    std::error_code code;  // a run may have removed its older checkpoint by now
-    const auto bytes = std::filesystem::file_size(file, code);
-    return code ? 0 : static_cast<double>(bytes) * 1e-6;
-  };
+void print_weights_only(const std::filesystem::path& source, std::uintmax_t before,
+                        const std::filesystem::path& output) {
   print_out("saved {}, the weights of {} without optimizer state: {:.1f} instead of {:.1f} MB\n",
-            output.string(), source.string(), megabytes(output), megabytes(source));
+            output.string(), source.string(), static_cast<double>(std::filesystem::file_size(output)) * 1e-6,
+            static_cast<double>(before) * 1e-6);
 }
 
 // The model that `embed` and `predict` would use of a run, or, to train on, its newest state.
@@ -169,20 +166,17 @@ std::filesystem::path source_of(const CompactOptions& options) {
 void compact_ranks(const CompactOptions& options) {
   const std::filesystem::path source = source_of(options);
   const CheckpointReader reader(source);
+  const std::uintmax_t before = std::filesystem::file_size(source);  // a run may remove it meanwhile
   const bool is_dense = ranks_of(form_of(checkpoint_recipe(reader), reader)->trains()).empty();
-  if (options.weights_only && is_dense) {
-    const std::filesystem::path output = output_file(options, source);
-    prepare_output(output);
-    write_weights(reader, output);
-    return print_weights_only(source, output);
-  }
-  const RankCompaction compaction(reader);
+  std::optional<RankCompaction> ranks;
+  if (!is_dense || !options.weights_only) ranks.emplace(reader);  // which refuses dense models
   const std::filesystem::path output = output_file(options, source);
   prepare_output(output);
-  if (compaction.nothing_dead() && options.weights_only) {
-    compaction.write(output, true);
-    return print_weights_only(source, output);
+  if (options.weights_only && (!ranks || ranks->nothing_dead())) {
+    write_weights(reader, output);
+    return print_weights_only(source, before, output);
   }
+  const RankCompaction& compaction = *ranks;
   if (compaction.nothing_dead()) {
     reader.verify();
     storage::copy_file_durably(source, output);
@@ -203,7 +197,7 @@ void compact_ranks(const CompactOptions& options) {
   print_out("{:<18}{:>14} of {}{}{}\n", "removed layers", removed.size(), compaction.after().size(),
             removed.empty() ? "" : ": ", fmt::join(removed, ", "));
   if (options.weights_only)
-    print_weights_only(source, output);
+    print_weights_only(source, before, output);
   else
     print_out("saved {}\n", output.string());
 }
@@ -276,9 +270,10 @@ void add_compact_command(CLI::App& program) {
       ->needs(from_dense);
   add_calibration_options(*command, options->texts, *from_dense);
   command
-      ->add_flag("--weights-only", options->weights_only,
-                 "Leave out optimizer state: the file is a third as large, and no run resumes from it; of a "
-                 "run's folder its best model")
+      ->add_flag(
+          "--weights-only", options->weights_only,
+          "Leave out optimizer state, a half to two thirds of the file; no run resumes from it. Of a run's "
+          "folder its best model")
       ->excludes(from_dense);
   command->add_flag("--overwrite", options->overwrite, "Replace an existing output");
   command->footer(

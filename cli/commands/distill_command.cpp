@@ -264,7 +264,7 @@ class TemporaryFolder {
 
 // What an earlier call of this command has made in the run's folder: the teacher, and the student of a run
 // that has begun. Another one may still get another size.
-void lend(const std::string& run, const std::filesystem::path& to) {
+void link_earlier_files(const std::string& run, const std::filesystem::path& to) {
   if (run.empty()) return;
   const std::filesystem::path folder = storage::from_root(run);
   std::vector<std::string> names = {"teacher.h5"};
@@ -279,7 +279,7 @@ void dry_run(DistillOptions options, Communicator& communicator) {
   check_options(options);
   const TemporaryFolder folder;
   const std::string output = options.training.output;
-  lend(output, folder.path());
+  link_earlier_files(output, folder.path());
   if (options.training.resume != "never") {
     const std::vector<std::string> begun = begun_choices(options);
     std::vector<std::string>& overrides = options.training.recipe.overrides;

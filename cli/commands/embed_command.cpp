@@ -218,11 +218,10 @@ void add_embed_command(CLI::App& program) {
       ->required()
       ->type_name("PATH");
   command
-      ->add_option(
-          "--text", options->text,
-          "Text columns, one or two (default: those of the model's task, or what is plainly text). Give "
-          "one if the model "
-          "encodes the texts of a pair separately")
+      ->add_option("--text", options->text,
+                   "Text columns, one or two (default: those of the model's task, or what is plainly text). "
+                   "Give one if "
+                   "the model encodes the texts of a pair separately")
       ->delimiter(',')
       ->type_name("COLUMN,...");
   add_output_options(*command, options->output, "Write the vectors to this .h5 or .jsonl file");

@@ -163,8 +163,7 @@ std::filesystem::path student_like(const std::filesystem::path& teacher, const S
         if (const std::int64_t least = least_parameters(dense, recipe); least > most)
           throw UsageError(fmt::format(
               "{} parameters{} are too few: a student of this teacher has at least {}, with ranks of 1; give "
-              "more "
-              "with --parameters",
+              "more with --parameters",
               grouped(most), options.parameters > 0 ? "" : ", an eighth of the teacher's,", grouped(least)));
         const std::optional<Activations> measured = texts.measure();
         const Ticker ticker("TT-SVD of the teacher");

@@ -219,8 +219,7 @@ class TaskTable {
       return;
     throw UsageError(
         fmt::format("{}: its first line seems to be a text and not a name: '{}'; give --set "
-                    "task.header=false if so, or name "
-                    "the column with {}",
+                    "task.header=false if so, or name the column with {}",
                     file_.string(), first_line_of(column, 60),
                     column.find(',') == column.npos ? "--text COLUMN" : "--set 'task.text=[\"COLUMN\"]'"));
   }
