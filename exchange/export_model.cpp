@@ -48,6 +48,7 @@ namespace {
 // The encoder of a model with another head.
 std::unique_ptr<Model> without_head(const Model& model, const Processor& processor, Pooling pooling) {
   EncoderConfig config = model.config();
+  if (config.head != HeadKind::contrastive) config.vector_size = 0;
   config.head = HeadKind::contrastive;
   config.pooling = pooling;
   for (const char* layer : {"head.transform", "head.pooler"}) config.tensorized.ranks.erase(layer);
@@ -107,6 +108,7 @@ Exported export_weights(const Model& model, const Processor& processor, const da
       largest_logit = std::max(largest_logit, std::abs(logit));
     }
   storage::create_directories_durably(folder);
+  std::optional<VectorDense> vector_dense;
   {
     std::optional<Model> dense;
     if (!options.tensor_trains) {
@@ -115,6 +117,7 @@ Exported export_weights(const Model& model, const Processor& processor, const da
     }
     const Model& to_write = dense ? *dense : model;
     write_weights(folder, to_write, choice.form, keeps_pooler ? carried : std::vector<CarriedParameter>());
+    if (config.has_vector_layer()) vector_dense = write_vector_dense(folder, to_write);
     if (options.onnx) write_onnx(folder, to_write, options.of_onnx);
   }
   storage::write_file_durably(folder / "config.json", config_json(written, special));
@@ -126,8 +129,11 @@ Exported export_weights(const Model& model, const Processor& processor, const da
   if (config.head == HeadKind::contrastive) {  // of which the files of an encoder say nothing
     read.model.head = config.head;
     read.model.pooling = config.pooling;
+    read.model.vector_size = config.vector_size;
+    read.model.vector_tanh = config.vector_tanh;
   }
   const Model again(read.model, cpu.allocator, false);
+  if (vector_dense) read_vector_dense(*vector_dense, again);
   const std::vector<std::string> fresh = read_weights(SafetensorsReader(folder), read, again).fresh;
   COMERA_CHECK(fresh.empty(), "{}: the written files have no {}", folder.string(), fmt::join(fresh, ", "));
   Exported exported{.form = choice.form,
@@ -172,7 +178,8 @@ Exported export_model(const LoadedModel& loaded, const std::filesystem::path& ru
                            {.pooling = config.pooling,
                             .width = config.hidden,
                             .length = longest_of(loaded.recipe),
-                            .leaves_out_pooler = has_pooler(exported.form) && !exported.has_pooler});
+                            .leaves_out_pooler = has_pooler(exported.form) && !exported.has_pooler,
+                            .dense = config.has_vector_layer()});
   exported.tokenizer_note =
       data::write_tokenizer_folder(loaded.tokenizer, target.staging(), config.types,
                                    config.positions == Positions::learned ? config.max_positions : 0);

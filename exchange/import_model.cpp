@@ -79,7 +79,16 @@ void save_pooler(CheckpointWriter& writer, const ReadWeights& weights) {
 Imported import_model(const std::filesystem::path& folder, const std::filesystem::path& tokenizer_file,
                       const std::filesystem::path& checkpoint, data::LetterCase letter_case) {
   require_encoder_in(folder);
-  const TransformersConfig config = read_config(folder);
+  TransformersConfig config = read_config(folder);
+  const auto dense = config.model.head == HeadKind::mlm ? vector_dense_in(folder, config.model.hidden)
+                                                        : std::optional<VectorDense>();
+  if (dense) {
+    config.model.head = HeadKind::contrastive;
+    config.model.pooling = dense->pooling;
+    config.model.pairs = PairEncoding::separate;
+    config.model.vector_size = dense->outputs;
+    config.model.vector_tanh = dense->tanh;
+  }
   const SafetensorsReader reader(folder);
   const data::Tokenizer tokenizer =
       load_tokenizer(tokenizer_file.empty() ? folder : tokenizer_file, letter_case);
@@ -98,6 +107,7 @@ Imported import_model(const std::filesystem::path& folder, const std::filesystem
                     tokenizer.vocabulary(), config.model.vocabulary));
   imported.labels = config.labels;
   const ReadWeights weights = read_weights(reader, config, model);
+  if (dense) read_vector_dense(*dense, model);
   imported.fresh = weights.fresh;
   say_head(weights, imported.notes);
   if (config.model.head == HeadKind::question_answering)

@@ -171,6 +171,14 @@ void EncoderConfig::validate() const {
   positive("max_positions", max_positions);
   positive("types", types);
   positive("classes", classes);
+  COMERA_CHECK(vector_size >= 0, "model.vector_size must be positive, or 0 for no layer; not {}",
+               vector_size);
+  COMERA_CHECK(
+      distillation.width == 0 || distillation.vectors == 0 || distillation.hidden == 0 ||
+          vector_width() == hidden,
+      "distillation.vectors and distillation.hidden need projections of {} and {} columns, and there "
+      "is only one; set one of them to 0",
+      vector_width(), hidden);
   COMERA_CHECK(hidden % heads == 0, "model.hidden = {} is not divisible by model.heads = {}", hidden, heads);
   COMERA_CHECK(rotary_theta > 1, "model.rotary_theta must be larger than 1, not {}", rotary_theta);
   COMERA_CHECK(positions != Positions::rotary || hidden / heads % 2 == 0,

@@ -153,6 +153,10 @@ struct EncoderArchitecture {
   std::int64_t classes = 3;                  // for a classification, token or multi-label head
   Pooling pooling = Pooling::first;          // for a classification or regression head
   PairEncoding pairs = PairEncoding::joint;  // for a classification or regression head
+  // Outputs of a dense layer behind the pooling of a contrastive head (Dense of sentence-transformers), with
+  // or without tanh; 0: none.
+  std::int64_t vector_size = 0;
+  bool vector_tanh = false;
   double embedding_std = 0.02;
 
   // Columns of the tables, and of a masked-language head's decoder.
@@ -160,6 +164,9 @@ struct EncoderArchitecture {
   bool has_narrow_tables() const { return table_width() != hidden; }
   // Outputs of the head's first layer: a pooler, or the transform before the decoder.
   std::int64_t head_outputs() const { return head == HeadKind::mlm ? table_width() : hidden; }
+  bool has_vector_layer() const { return head == HeadKind::contrastive && vector_size > 0; }
+  // Of the vectors of sequences.
+  std::int64_t vector_width() const { return has_vector_layer() ? vector_size : hidden; }
 
   friend bool operator==(const EncoderArchitecture&, const EncoderArchitecture&) = default;
 };

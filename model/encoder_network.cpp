@@ -25,7 +25,8 @@ EncoderNetwork::EncoderNetwork(ParameterStore& store, const EncoderConfig& confi
   if (config.norm == NormPlacement::pre)
     final_norm_ = LayerNorm::add(store, config.place.prefix + "encoder.norm", config.hidden, config.norm_eps);
   make_head();
-  if (config.distillation.of_encoder()) teacher_losses_.emplace(store, config);
+  if (config.distillation.of_encoder())
+    teacher_losses_.emplace(store, config, vector_layer_ ? &*vector_layer_ : nullptr);
   merged_.blocks.resize(config.layers);
   saved_.resize(config.layers);
 }
@@ -38,7 +39,8 @@ void EncoderNetwork::make_head() {
     return;
   }
   if (config_.head == HeadKind::contrastive) {
-    head_ = std::make_unique<ContrastiveHead>(config_);
+    if (config_.has_vector_layer()) vector_layer_.emplace(store_, config_);
+    head_ = std::make_unique<ContrastiveHead>(config_, vector_layer_ ? &*vector_layer_ : nullptr);
     return;
   }
   if (config_.head == HeadKind::replaced_tokens) {
@@ -280,19 +282,28 @@ void EncoderNetwork::embed(const EncoderStep& step, Pooling pooling, const Tenso
   const std::size_t mark = step.context.arena.mark();
   const std::optional<RowSubset> read = pooled_rows(step.batch, pooling);
   const Tensor hidden = encode(step, read);
-  if (read)
-    gather(step.context, themselves(step, *read), hidden, vectors);
-  else
-    pool_by_mean(step, hidden, vectors);
+  pool(step, hidden, read ? std::optional(themselves(step, *read)) : std::nullopt, vectors);
   step.context.arena.release(mark);
 }
 
 void EncoderNetwork::pool(const EncoderStep& step, const Tensor& hidden, Pooling pooling,
                           const Tensor& vectors) const {
-  if (const std::optional<RowSubset> first = pooled_rows(step.batch, pooling))
-    gather(step.context, *first, hidden, vectors);
+  pool(step, hidden, pooled_rows(step.batch, pooling), vectors);
+}
+
+void EncoderNetwork::pool(const EncoderStep& step, const Tensor& hidden, const std::optional<RowSubset>& rows,
+                          const Tensor& vectors) const {
+  const Context& context = step.context;
+  const std::size_t mark = context.arena.mark();
+  const Tensor pooled =
+      vector_layer_ ? context.arena.saved({step.batch.capacity.sequences, config_.hidden}, hidden.dtype())
+                    : vectors;
+  if (rows)
+    gather(context, *rows, hidden, pooled);
   else
-    pool_by_mean(step, hidden, vectors);
+    pool_by_mean(step, hidden, pooled);
+  if (vector_layer_) run(context, Cast{.x = vector_layer_->forward(step, pooled).y, .y = vectors});
+  context.arena.release(mark);
 }
 
 void EncoderNetwork::visit_inputs(const EncoderStep& step, const Visit& visit) const {

@@ -85,6 +85,9 @@ class EncoderNetwork {
   // Rows that are gathered already: gathered again, so that those at and beyond the count are 0.
   static RowSubset themselves(const EncoderStep& step, const RowSubset& rows);
   Tensor gathered(const EncoderStep& step, const RowSubset& rows, const Tensor& x) const;
+  // rows: those of hidden that are the sequences' vectors; none: their means are.
+  void pool(const EncoderStep& step, const Tensor& hidden, const std::optional<RowSubset>& rows,
+            const Tensor& vectors) const;
   // Applies the final norm, if there is one.
   Tensor normalize(const EncoderStep& step, const Tensor& x, NormStatistics& statistics) const;
 
@@ -94,6 +97,7 @@ class EncoderNetwork {
   std::unique_ptr<EmbeddingBlock> embedding_;
   std::vector<std::unique_ptr<EncoderBlock>> blocks_;
   std::optional<LayerNorm> final_norm_;  // in a pre-norm encoder
+  std::optional<VectorLayer> vector_layer_;
   std::unique_ptr<Head> head_;
   std::optional<TeacherLosses> teacher_losses_;
   const TokenwiseHead* tokenwise_head_ = nullptr;  // head_, if it is one

@@ -49,7 +49,7 @@ TeacherAnswers Teacher::answer(const Context& context, const PackedBatch& batch)
   TeacherAnswers answers;
   if (learned_.of_encoder()) {
     const EncoderStep step = step_of(context, batch, prepared ? &for_encoder_ : nullptr);
-    answers.vectors = arena.saved({sequences, config.hidden}, activations);
+    answers.vectors = arena.saved({sequences, config.vector_width()}, activations);
     if (learned_.hidden > 0 || learned_.relations > 0) {
       const auto rows = [&] { return arena.saved({batch.capacity.tokens, config.hidden}, activations); };
       InnerStates states;

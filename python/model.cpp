@@ -56,11 +56,9 @@ class PythonModel {
   Array<float> embed(const Texts& texts, const std::string& pooling) const {
     if (!pooling.empty() && pooling != "mean" && pooling != "first")
       throw UsageError("pooling is \"mean\" or \"first\", not \"" + pooling + "\"");
-    const bool mean = pooling.empty()
-                          ? vector_pooling(loaded_,
-                                           "give pooling=\"mean\" or \"first\" for vectors of the "
-                                           "encoder alone") == Pooling::mean
-                          : pooling == "mean";
+    const bool mean = chosen_pooling(loaded_, pooling,
+                                     "give pooling=\"mean\" or \"first\" for vectors of the encoder alone") ==
+                      Pooling::mean;
     return run(texts, mean ? InferenceEngine::Output::mean : InferenceEngine::Output::first);
   }
 

@@ -57,6 +57,7 @@ std::int64_t network_parameters(const EncoderConfig& config) {
   const std::int64_t norm = 2 * h, square = h * h + h;
   const std::int64_t block = 4 * square + (h * f + f) + (f * h + h) + 2 * norm;
   const std::int64_t head = config.head == HeadKind::mlm               ? h * e + e + 2 * e + v
+                            : config.has_vector_layer()                ? (h + 1) * config.vector_size
                             : config.head == HeadKind::contrastive     ? 0
                             : config.head == HeadKind::replaced_tokens ? square + h + 1
                             : reads_tokens(config.head)

@@ -74,9 +74,8 @@ void write_jsonl(const std::filesystem::path& path, const std::vector<float>& ve
 }
 
 Pooling pooling_of(const EmbedOptions& options, const LoadedModel& loaded) {
-  if (options.pooling.empty())
-    return vector_pooling(loaded, "choose --pooling mean or first for vectors of the encoder alone");
-  return options.pooling == "mean" ? Pooling::mean : Pooling::first;
+  return chosen_pooling(loaded, options.pooling,
+                        "choose --pooling mean or first for vectors of the encoder alone");
 }
 
 data::Task task_of_table(const EmbedOptions& options, const LoadedModel& loaded) {

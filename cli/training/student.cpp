@@ -80,8 +80,10 @@ void leave_out_unused(Recipe& recipe, const CheckpointReader& teacher, std::int6
     for (const PhaseSection& phase : recipe.phases) length = std::max(length, phase.length);
     model.max_positions = std::min(model.max_positions, length);
   }
-  if (!is_pretraining(model.head)) return;
-  model.pooling = imports_vectors(teacher) ? vector_pooling(teacher, model, {}) : Pooling::mean;
+  const bool of_vectors = model.head == HeadKind::contrastive;
+  if (!is_pretraining(model.head) && !of_vectors) return;
+  if (!of_vectors)
+    model.pooling = imports_vectors(teacher) ? vector_pooling(teacher, model, {}) : Pooling::mean;
   model.head = HeadKind::contrastive;
   recipe.generator.reset();
   recipe.task.name = "student";

@@ -8,6 +8,7 @@
 
 #include "exchange/transformers/transformers_folder.h"
 #include "kernels/core/check.h"
+#include "tensorized/decomposition/svd.h"
 
 namespace comera::exchange {
 
@@ -38,14 +39,6 @@ Int8Weight int8_of(const std::vector<double>& values, std::int64_t columns) {
   for (std::size_t i = 0; i < values.size(); ++i)
     rounded.values[i] = static_cast<std::int8_t>(std::lround(values[i] / rounded.scales[column(i)]));
   return rounded;
-}
-
-std::vector<double> transposed(const std::vector<double>& values, std::int64_t rows) {
-  const std::int64_t columns = std::ssize(values) / rows;
-  std::vector<double> to(values.size());
-  for (std::int64_t r = 0; r < rows; ++r)
-    for (std::int64_t c = 0; c < columns; ++c) to[c * rows + r] = values[r * columns + c];
-  return to;
 }
 
 }  // namespace
@@ -236,7 +229,8 @@ OnnxLayers::Value OnnxLayers::look_up(const Value& ids) {
     if (!int8_)
       return graph_.node("Gather",
                          {graph_.floats(token_table + ".weight", weight->shape, weight->values), ids});
-    const Int8Weight rounded = int8_of(transposed(weight->values, weight->shape[0]), weight->shape[0]);
+    const Int8Weight rounded =
+        int8_of(transposed(weight->values, weight->shape[0], weight->shape[1]), weight->shape[0]);
     std::vector<std::int8_t> rows(rounded.values.size());
     const std::int64_t vocabulary = weight->shape[0], width = weight->shape[1];
     for (std::int64_t r = 0; r < vocabulary; ++r)
@@ -280,9 +274,9 @@ OnnxLayers::Value OnnxLayers::decode(const Value& x) {
   const auto &left = factors.left.shape, &right = factors.right.shape;
   Value narrow = x;
   if (const auto projection = find(token_table + ".projection"))
-    narrow = product(
-        x, token_table + ".projection.transposed",
-        {{projection->shape[1], projection->shape[0]}, transposed(projection->values, projection->shape[0])});
+    narrow = product(x, token_table + ".projection.transposed",
+                     {{projection->shape[1], projection->shape[0]},
+                      transposed(projection->values, projection->shape[0], projection->shape[1])});
   // h (columns left, columns right) -> inner (columns left, rank, rows right) -> (rows left, rows right)
   std::vector<double> to_rows(factors.right.values.size());  // (columns, rank, rows)
   for (std::int64_t r = 0; r < right[0]; ++r)

@@ -7,8 +7,10 @@
 #include <string_view>
 
 #include "exchange/json_object.h"
+#include "exchange/safetensors.h"
 #include "exchange/transformers/config_members.h"
 #include "storage/durable_file.h"
+#include "tensorized/decomposition/svd.h"
 
 namespace comera::exchange {
 
@@ -77,21 +79,121 @@ void require_encoder_in(const std::filesystem::path& folder) {
                folder.string(), (folder / path).string());
 }
 
-std::string pooling_in(const std::filesystem::path& folder) {
-  const auto json = read_json(folder / "modules.json");
-  if (!json || !json->is_array()) return {};
-  std::string pooling;
+namespace {
+
+struct Module {
+  std::string type;  // without the package's name
+  std::filesystem::path folder;
+};
+
+// Of modules.json; empty without it.
+std::vector<Module> modules_in(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "modules.json";
+  const auto json = read_json(file);
+  std::vector<Module> modules;
+  if (!json || !json->is_array()) return modules;
   for (const nlohmann::json& entry : *json) {
-    if (!entry.is_object()) continue;
-    const ConfigMembers module(entry, (folder / "modules.json").string());
+    COMERA_CHECK(entry.is_object(), "{}: is damaged: it is not a list of modules", file.string());
+    const ConfigMembers module(entry, file.string());
     const auto type = module.get<std::string>("type", "");
-    if (type.ends_with("Dense")) return "a dense layer behind the pooling";
-    if (!type.ends_with("Pooling")) continue;
-    const std::vector<std::string> modes =
-        pooling_modes(folder / module.get<std::string>("path", "") / "config.json");
-    pooling = modes == std::vector<std::string>{"cls"} ? "first" : fmt::format("{}", fmt::join(modes, ", "));
+    modules.push_back({type.substr(type.rfind('.') + 1), folder / module.get<std::string>("path", "")});
   }
-  return pooling;
+  return modules;
+}
+
+std::string pooling_word(const std::filesystem::path& folder) {
+  const std::vector<std::string> modes = pooling_modes(folder / "config.json");
+  return modes == std::vector<std::string>{"cls"} ? "first" : fmt::format("{}", fmt::join(modes, ", "));
+}
+
+// What turns an encoder's hidden states into vectors.
+struct VectorModules {
+  std::string pooling;
+  std::optional<VectorDense> dense;
+  std::int64_t inputs = 0;
+  std::string unavailable;  // about dense layers, in the words of pooling_in()
+};
+
+// A dense layer; false if it does something else than the layer here.
+bool read_dense(const std::filesystem::path& folder, VectorModules& found) {
+  const std::filesystem::path file = folder / "config.json";
+  const auto json = read_object(file);
+  COMERA_CHECK(json, "{}: there is no such file, but modules.json names its folder", file.string());
+  const ConfigMembers members(*json, file.string());
+  const auto function = members.get<std::string>("activation_function", "torch.nn.modules.activation.Tanh");
+  const std::string name = function.substr(function.rfind('.') + 1);
+  const std::string sentences = "sentence_embedding";
+  const auto read = members.get<std::string>("module_input_name", sentences),
+             written = members.get<std::string>("module_output_name", read);
+  if ((name != "Tanh" && name != "Identity") || members.get<bool>("use_residual", false) ||
+      read != sentences || written != sentences)
+    return false;
+  found.inputs = members.get<std::int64_t>("in_features");
+  found.dense = VectorDense{.folder = folder,
+                            .pooling = found.pooling == "first" ? Pooling::first : Pooling::mean,
+                            .outputs = members.get<std::int64_t>("out_features"),
+                            .biased = members.get<bool>("bias", true),
+                            .tanh = name == "Tanh"};
+  COMERA_CHECK(found.dense->outputs > 0, "{}: out_features must be positive, not {}", file.string(),
+               found.dense->outputs);
+  return true;
+}
+
+VectorModules vector_modules(const std::filesystem::path& folder) {
+  VectorModules found;
+  bool normalized = false;
+  for (const Module& module : modules_in(folder)) {
+    if (module.type == "Pooling") found.pooling = pooling_word(module.folder);
+    normalized |= module.type == "Normalize";
+    if (module.type != "Dense") continue;
+    if (found.dense)
+      found.unavailable = "several dense layers behind the pooling";
+    else if (normalized || !read_dense(module.folder, found))
+      found.unavailable = "a dense layer behind the pooling, of another kind than W x + b and its tanh";
+  }
+  if (!found.dense || !found.unavailable.empty() || (found.pooling != "mean" && found.pooling != "first"))
+    found.dense.reset();
+  return found;
+}
+
+}  // namespace
+
+std::string pooling_in(const std::filesystem::path& folder) {
+  const VectorModules found = vector_modules(folder);
+  return found.unavailable.empty() ? found.pooling : found.unavailable;
+}
+
+std::optional<VectorDense> vector_dense_in(const std::filesystem::path& folder, std::int64_t width) {
+  const VectorModules found = vector_modules(folder);
+  COMERA_CHECK(!found.dense || found.inputs == width, "{}: in_features is {}, but the encoder is {} wide",
+               (found.dense->folder / "config.json").string(), found.inputs, width);
+  return found.dense;
+}
+
+namespace {
+
+constexpr const char *dense_weight = "linear.weight", *dense_bias = "linear.bias";
+
+ParameterId parameter_of(const Model& model, const char* end) {
+  const auto id = model.parameters().find(fmt::format("{}.{}", VectorLayer::name, end));
+  COMERA_CHECK(id, "the model has no layer behind its pooling");
+  return *id;
+}
+
+}  // namespace
+
+void read_vector_dense(const VectorDense& dense, const Model& model) {
+  const SafetensorsReader reader(dense.folder);
+  const ParameterStore& store = model.parameters();
+  const std::vector<std::int64_t> wanted = {dense.outputs, model.config().hidden};
+  COMERA_CHECK(
+      reader.shape(dense_weight) == wanted && (!dense.biased || reader.shape(dense_bias)[0] == wanted[0]),
+      "{}: {} is ({}), but config.json makes it ({})", dense.folder.string(), dense_weight,
+      fmt::join(reader.shape(dense_weight), ", "), fmt::join(wanted, ", "));
+  write_tensor(store.value(parameter_of(model, "weight")),
+               transposed(reader.read(dense_weight), dense.outputs, model.config().hidden));
+  write_tensor(store.value(parameter_of(model, "bias")),
+               dense.biased ? reader.read(dense_bias) : std::vector<double>(dense.outputs));
 }
 
 std::vector<std::string> sentence_notes(const std::filesystem::path& folder,
@@ -99,20 +201,19 @@ std::vector<std::string> sentence_notes(const std::filesystem::path& folder,
   require_text_as_it_is(folder, tokenizer);
   std::vector<std::string> notes;
   const std::filesystem::path file = folder / "modules.json";
-  const auto json = read_json(file);
-  if (!json || !json->is_array()) return notes;
+  const VectorModules found = vector_modules(folder);
   std::vector<std::string> others;
-  for (const nlohmann::json& entry : *json) {
-    COMERA_CHECK(entry.is_object(), "{}: is damaged: it is not a list of modules", file.string());
-    const ConfigMembers module(entry, file.string());
-    const auto type = module.get<std::string>("type", ""), path = module.get<std::string>("path", "");
-    if (type.ends_with("Pooling"))
-      add_pooling(folder / path / "config.json", notes);
-    else if (type.ends_with("Normalize"))
+  for (const Module& module : modules_in(folder)) {
+    if (module.type == "Pooling")
+      add_pooling(module.folder / "config.json", notes);
+    else if (module.type == "Normalize")
       notes.push_back(
           fmt::format("its vectors have the length 1 ({}): use embed --normalize", file.string()));
-    else if (!type.ends_with("Transformer"))
-      others.push_back(type.substr(type.rfind('.') + 1));
+    else if (module.type == "Dense" && found.dense)
+      notes.push_back(fmt::format("its vectors pass a dense layer of {} outputs ({}), as embed gives them",
+                                  found.dense->outputs, module.folder.string()));
+    else if (module.type != "Transformer" && module.type != "Dropout")
+      others.push_back(module.type);
   }
   const bool dense = std::ranges::count(others, "Dense") > 0;
   if (!others.empty())
@@ -124,13 +225,41 @@ std::vector<std::string> sentence_notes(const std::filesystem::path& folder,
 
 namespace {
 
-constexpr const char *pooling_folder = "1_Pooling", *normalize_folder = "2_Normalize";
+constexpr const char *pooling_folder = "1_Pooling", *dense_folder = "2_Dense",
+                     *normalize_folder = "2_Normalize", *normalize_behind_dense = "3_Normalize";
 
 }  // namespace
 
 std::vector<std::string> sentence_files() {
-  return {"modules.json", "sentence_bert_config.json", "config_sentence_transformers.json", pooling_folder,
-          normalize_folder};
+  return {"modules.json",
+          "sentence_bert_config.json",
+          "config_sentence_transformers.json",
+          pooling_folder,
+          dense_folder,
+          normalize_folder,
+          normalize_behind_dense};
+}
+
+VectorDense write_vector_dense(const std::filesystem::path& folder, const Model& model) {
+  const EncoderConfig& config = model.config();
+  const auto values_of = [&](const char* end) {
+    return read_tensor(model.parameters().value(parameter_of(model, end)), model.parameters().allocator());
+  };
+  const std::filesystem::path to = folder / dense_folder;
+  storage::create_directories_durably(to);
+  write_safetensors(to / "model.safetensors",
+                    {{dense_weight,
+                      {config.vector_size, config.hidden},
+                      [&] { return transposed(values_of("weight"), config.hidden, config.vector_size); }},
+                     {dense_bias, {config.vector_size}, [&] { return values_of("bias"); }}});
+  const nlohmann::ordered_json json = {
+      {"in_features", config.hidden},
+      {"out_features", config.vector_size},
+      {"bias", true},
+      {"activation_function",
+       config.vector_tanh ? "torch.nn.modules.activation.Tanh" : "torch.nn.modules.linear.Identity"}};
+  storage::write_file_durably(to / "config.json", json.dump(2) + "\n");
+  return {.folder = to, .pooling = config.pooling, .outputs = config.vector_size, .tanh = config.vector_tanh};
 }
 
 void write_sentence_modules(const std::filesystem::path& folder, const SentenceModules& modules) {
@@ -149,7 +278,9 @@ void write_sentence_modules(const std::filesystem::path& folder, const SentenceM
   };
   add("", "Transformer");
   add(pooling_folder, "Pooling");
-  add(normalize_folder, "Normalize");
+  const char* normalize = modules.dense ? normalize_behind_dense : normalize_folder;
+  if (modules.dense) add(dense_folder, "Dense");
+  add(normalize, "Normalize");
   write("modules.json", list);
   Json encoder = {{"max_seq_length", modules.length}, {"do_lower_case", false}};
   if (modules.leaves_out_pooler) encoder["model_args"] = {{"add_pooling_layer", false}};
@@ -163,7 +294,7 @@ void write_sentence_modules(const std::filesystem::path& folder, const SentenceM
          {"pooling_mode_mean_tokens", mean},
          {"pooling_mode_max_tokens", false},
          {"pooling_mode_mean_sqrt_len_tokens", false}});
-  write(std::filesystem::path(normalize_folder) / "config.json", Json::object());
+  write(std::filesystem::path(normalize) / "config.json", Json::object());
 }
 
 }  // namespace comera::exchange

@@ -33,6 +33,11 @@ std::vector<double> sines_first(const EncoderConfig& config) {
   return turns;
 }
 
+// Has a folder of its own (sentence_modules.h).
+bool is_behind_pooling(const std::string& parameter) {
+  return parameter.substr(0, parameter.rfind('.')) == VectorLayer::name;
+}
+
 }  // namespace
 
 std::vector<double> exported_values(const ParameterStore& store, ParameterId id) {
@@ -53,7 +58,7 @@ void write_weights(const std::filesystem::path& folder, const Model& model, Form
   std::vector<TensorToWrite> tensors;
   for (ParameterId id = 0; id < store.size(); ++id) {
     const ParameterInfo& info = store.info(id);
-    if (info.role == ParameterRole::gate) continue;
+    if (info.role == ParameterRole::gate || is_behind_pooling(info.name)) continue;
     const TensorPlace place = place_of(info.name, form);
     tensors.push_back({place.theirs, shape_of_theirs(info.shape, place), [&store, id, place, &config] {
                          return to_theirs(exported_values(store, id), store.info(id).shape, place,
@@ -173,10 +178,11 @@ class WeightReader {
 
 constexpr const char* pooler[] = {"head.pooler.weight", "head.pooler.bias"};
 
-// The pooler of an encoder without a head, or with one for masked language: the initial pooler of
+// The pooler of an encoder without a head, or with one for masked language or vectors: the initial pooler of
 // transformers' classifiers for the same model.
 void read_pooler(WeightReader& weights, const TransformersConfig& config, ReadWeights& read) {
-  if (config.model.head != HeadKind::mlm || !has_pooler(config.form)) return;
+  const HeadKind head = config.model.head;
+  if ((head != HeadKind::mlm && head != HeadKind::contrastive) || !has_pooler(config.form)) return;
   const std::int64_t width = config.model.hidden;
   for (const char* name : pooler) {
     const Shape shape = std::string_view(name).ends_with(".bias") ? Shape{width} : Shape{width, width};
@@ -217,6 +223,7 @@ ReadWeights read_weights(const SafetensorsReader& reader, const TransformersConf
   WeightReader weights(reader, config);
   for (ParameterId id = 0; id < store.size(); ++id) {
     const ParameterInfo& info = store.info(id);
+    if (is_behind_pooling(info.name)) continue;
     const auto write = [&](const std::vector<double>& values) {
       write_tensor(store.value(id), values, store.allocator());
     };

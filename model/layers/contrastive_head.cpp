@@ -111,8 +111,11 @@ void ContrastiveHead::pass(const EncoderStep& step, const Tensor& hidden, bool g
     vectors = arena.saved({sequences, width}, dtype);
     pool_by_mean(step, hidden, vectors);
   }
-  const Tensor wide = arena.saved({rows, width}, master);
-  run(context, Cast{.x = vectors.rows(0, rows), .y = wide});
+  VectorLayer::Saved passed;
+  if (layer_) passed = layer_->forward(step, vectors);
+  const Tensor own = layer_ ? passed.y : vectors;
+  const Tensor wide = arena.saved({rows, own.dim(1)}, master);
+  run(context, Cast{.x = own.rows(0, rows), .y = wide});
   const UnitRows unit(context, wide, 1 / contrastive_.temperature);
   const Tensor logits = arena.saved({examples, contrastive_.documents(sequences)}, master);
   write_logits(step, unit.y(), logits);
@@ -123,8 +126,10 @@ void ContrastiveHead::pass(const EncoderStep& step, const Tensor& hidden, bool g
     write_dunit(context, unit.y(), logits, dunit);
     unit.backward(context, dunit, wide);  // which no one needs any more
     const Tensor dvectors = mean ? scope.tensor({sequences, width}, dtype) : dhidden;
-    if (rows < sequences) run(context, Fill{.x = dvectors.rows(rows, sequences - rows), .value = 0});
-    run(context, Cast{.x = wide, .y = dvectors.rows(0, rows)});
+    const Tensor down = layer_ ? scope.tensor(own.shape(), dtype) : dvectors;
+    if (rows < down.dim(0)) run(context, Fill{.x = down.rows(rows, down.dim(0) - rows), .value = 0});
+    run(context, Cast{.x = wide, .y = down.rows(0, rows)});
+    if (layer_) layer_->backward(step, passed, down, dvectors);
     gradients->end_block();
     if (mean)
       run(context, SequenceMeanBackward{.dy = dvectors,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "model/layers/head.h"
+#include "model/layers/vector_layer.h"
 
 namespace comera {
 
@@ -11,12 +12,16 @@ namespace comera {
 // where j runs over the documents of all examples of the micro-batch, and then over their hard negatives. The
 // loss of an example is the cross-entropy of z[e] with the target e. PackedBatch::scores, one row of
 // documents for each example, is 0 for candidates, and so low that their share vanishes for the others. If it
-// is symmetric, the loss is also that of the columns, with twice as many targets. It has no parameters.
+// is symmetric, the loss is also that of the columns, with twice as many targets. It has no parameters but
+// those of the layer behind its pooling, if there is one.
 class ContrastiveHead final : public Head {
  public:
-  explicit ContrastiveHead(const EncoderConfig& config)
-      : pooling_(config.pooling), contrastive_(config.contrastive) {}
-  std::vector<Linear*> linears() const override { return {}; }
+  // layer: behind the pooling, or null; it must outlive this.
+  explicit ContrastiveHead(const EncoderConfig& config, const VectorLayer* layer = nullptr)
+      : pooling_(config.pooling), contrastive_(config.contrastive), layer_(layer) {}
+  std::vector<Linear*> linears() const override {
+    return layer_ ? std::vector{layer_->linear()} : std::vector<Linear*>();
+  }
   std::optional<RowSubset> reads(const PackedBatch& batch) const override {
     return pooled_rows(batch, pooling_);
   }
@@ -34,6 +39,7 @@ class ContrastiveHead final : public Head {
 
   Pooling pooling_;
   ContrastiveConfig contrastive_;
+  const VectorLayer* layer_;
 };
 
 }  // namespace comera

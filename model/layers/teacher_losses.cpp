@@ -35,20 +35,22 @@ Tensor in_master_type(const EncoderStep& step, const Tensor& x) {
 
 }  // namespace
 
-TeacherLosses::TeacherLosses(ParameterStore& store, const EncoderConfig& config)
+TeacherLosses::TeacherLosses(ParameterStore& store, const EncoderConfig& config, const VectorLayer* layer)
     : distillation_(config.distillation),
       head_(config.head),
       layers_(of_all_layers() ? config.layers : 1),
       relation_heads_(config.distillation.relation_heads > 0 ? config.distillation.relation_heads
                                                              : config.heads),
-      pooling_(config.pooling) {
+      pooling_(config.pooling),
+      layer_(layer) {
   if (distillation_.width > 0)
-    projection_ = make_linear(store,
-                              {.name = "distillation.projection",
-                               .outputs = {""},
-                               .input_size = config.hidden,
-                               .output_size = distillation_.width},
-                              {}, PlanKind::automatic);
+    projection_ =
+        make_linear(store,
+                    {.name = "distillation.projection",
+                     .outputs = {""},
+                     .input_size = distillation_.vectors > 0 ? config.vector_width() : config.hidden,
+                     .output_size = distillation_.width},
+                    {}, PlanKind::automatic);
 }
 
 struct TeacherLosses::Pass {
@@ -209,28 +211,33 @@ void TeacherLosses::add_vectors(Pass& pass, const Tensor& hidden, const Tensor& 
   const std::size_t mark = arena.mark();
   const Shape shape{batch.capacity.sequences, hidden.dim(1)};
   const std::optional<RowSubset> first = pooled_rows(batch, pooling_);
-  const Tensor narrow = arena.saved(shape, hidden.dtype());
+  const Tensor pooled = arena.saved(shape, hidden.dtype());
   if (first)
-    gather(context, *first, hidden, narrow);
+    gather(context, *first, hidden, pooled);
   else
-    pool_by_mean(pass.step, hidden, narrow);
+    pool_by_mean(pass.step, hidden, pooled);
+  VectorLayer::Saved passed;
+  if (layer_) passed = layer_->forward(pass.step, pooled);
+  const Tensor narrow = layer_ ? passed.y : pooled;
   const Tensor u = in_master_type(pass.step, narrow);
   const UnitRows taught(context, in_master_type(pass.step, pass.step.teacher->vectors), 1);
-  const Tensor du = pass.gradient ? arena.saved(shape, u.dtype()) : Tensor();
+  const Tensor du = pass.gradient ? arena.saved(u.shape(), u.dtype()) : Tensor();
   if (pass.gradient) comera::run(context, Fill{.x = du, .value = 0});
   if (distillation_.vectors > 0) add_cosines(pass, narrow, u, taught.y(), du);
   if (distillation_.similarities > 0) add_similarities(pass, u, taught.y(), du);
   if (pass.gradient) {
     ArenaScope scope(arena);
-    comera::run(context, Cast{.x = du, .y = narrow});
+    const Tensor dnarrow = layer_ ? scope.tensor(narrow.shape(), narrow.dtype()) : pooled;
+    comera::run(context, Cast{.x = du, .y = dnarrow});
+    if (layer_) layer_->backward(pass.step, passed, dnarrow, pooled);
     const Tensor dx = scope.tensor(hidden.shape(), hidden.dtype());
     if (first)
-      scatter(context, *first, narrow, dx);
+      scatter(context, *first, pooled, dx);
     else
       comera::run(
           context,
           SequenceMeanBackward{
-              .dy = narrow, .offsets = batch.sequence_offsets, .count = batch.sequence_count(), .dx = dx});
+              .dy = pooled, .offsets = batch.sequence_offsets, .count = batch.sequence_count(), .dx = dx});
     comera::run(context, Add{.x = dx, .y = dhidden});
   }
   arena.release(mark);

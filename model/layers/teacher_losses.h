@@ -4,6 +4,7 @@
 
 #include "model/config.h"
 #include "model/encoder_step.h"
+#include "model/layers/vector_layer.h"
 #include "tensorized/linear/linear.h"
 
 namespace comera {
@@ -23,7 +24,8 @@ namespace comera {
 // targets.
 class TeacherLosses {
  public:
-  TeacherLosses(ParameterStore& store, const EncoderConfig& config);
+  // layer: behind the pooling of the student's vectors, or null; it must outlive this.
+  TeacherLosses(ParameterStore& store, const EncoderConfig& config, const VectorLayer* layer = nullptr);
 
   // hidden (T, hidden): the encoder's output. relations: queries, keys and values of its last block, empty if
   // its attention has been removed; then they have no loss. Adds the loss to step.results, and the targets if
@@ -58,6 +60,7 @@ class TeacherLosses {
   std::int64_t layers_;  // whose hidden states are compared
   std::int64_t relation_heads_;
   Pooling pooling_;
+  const VectorLayer* layer_;
   std::unique_ptr<Linear> projection_;
 };
 

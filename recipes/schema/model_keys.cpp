@@ -80,6 +80,10 @@ const std::vector<Key<ModelSection>>& keys_of() {
       value("pairs", &S::pairs,
             "encode the two texts of a task as one sequence (`joint`), or each alone (`separate`), so that "
             "the head compares two vectors"),
+      value("vector_size", &S::vector_size, count(0),
+            "outputs of a dense layer behind the pooling of vectors (`Dense` in sentence-transformers); 0: "
+            "none"),
+      value("vector_tanh", &S::vector_tanh, "apply tanh to its outputs"),
       value("embedding_std", &S::embedding_std, above(0),
             "standard deviation of the token embedding's initial entries"),
   };

@@ -3,12 +3,14 @@
 #include <gmock/gmock.h>
 
 #include "checkpoints/model_state.h"
+#include "data/vectors/text_samples.h"
 #include "exchange/export_model.h"
 #include "exchange/transformers/sequence_length.h"
 #include "kernels/backends/processors.h"
 #include "tests/exchange/folder_copy.h"
 #include "training/ranks/dense_compaction.h"
 #include "training/ranks/rank_compaction.h"
+#include "training/vectors/vector_scores.h"
 
 namespace comera::exchange {
 namespace {
@@ -254,6 +256,97 @@ TEST(SentenceTransformers, SayWhatEmbedDoesOtherwise) {
               Contains(HasSubstr("its pooling is not available in embed: mean, max")));
   copy.folder().write("1_Pooling/config.json", "{");
   EXPECT_THAT(test::error_of([&] { copy.import(); }), HasSubstr("1_Pooling/config.json"));
+}
+
+// A folder whose vectors pass a dense layer of 3 outputs, with other members of its configuration.
+void add_dense(const Copy& copy, bool biased, const char* pooling, const std::string& more) {
+  copy.folder().write("modules.json", R"([
+      {"idx": 0, "path": "", "type": "sentence_transformers.models.Transformer"},
+      {"idx": 1, "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+      {"idx": 2, "path": "2_Dense", "type": "sentence_transformers.models.Dense"}])");
+  copy.folder().write("1_Pooling/config.json", fmt::format(R"({{"pooling_mode": "{}"}})", pooling));
+  copy.folder().write(
+      "2_Dense/config.json",
+      fmt::format(R"({{"in_features": 8, "out_features": 3, "bias": {}, {}}})", biased, more));
+  std::vector<TensorToWrite> tensors = {{"linear.weight", {3, 8}, [] {
+                                           std::vector<double> values(24);
+                                           for (std::size_t i = 0; i < values.size(); ++i)
+                                             values[i] = std::sin(0.7 * static_cast<double>(i));
+                                           return values;
+                                         }}};
+  if (biased) tensors.push_back({"linear.bias", {3}, [] { return std::vector{0.5, -0.25, 1.0}; }});
+  write_safetensors(copy.path() / "2_Dense/model.safetensors", tensors);
+}
+
+// The vectors of a folder that was imported to out.h5.
+std::vector<std::vector<double>> vectors_in(const std::filesystem::path& folder) {
+  const LoadedModel loaded(folder / "out.h5", {}, {}, "cpu");
+  InferenceEngine engine(loaded.model, output_of(vector_pooling(loaded, "")), loaded.processor);
+  auto texts = std::make_unique<data::TextSamples>(loaded.tokenizer, 16);
+  for (const char* text : {"a dog runs", "the house", "cat"}) texts->add(text);
+  std::vector<std::vector<double>> vectors(3);
+  engine.run(std::move(texts), data::capacity_for(64, 16, 0, loaded.tokenizer.vocabulary()),
+             [&](std::int64_t sample, std::span<const double> values) {
+               vectors[sample].assign(values.begin(), values.end());
+             });
+  return vectors;
+}
+
+TEST(SentenceTransformers, DenseLayersAreTakenOver) {
+  const std::string tanh = R"("activation_function": "torch.nn.modules.activation.Tanh")",
+                    none = R"("activation_function": "torch.nn.modules.linear.Identity")";
+  for (const bool biased : {true, false})
+    for (const bool bounded : {true, false}) {
+      const Copy plain("bert_encoder"), copy("bert_encoder");
+      const char* pooling = biased ? "mean" : "cls";
+      add_dense(plain, false, pooling, none);
+      std::filesystem::remove_all(plain.path() / "2_Dense");
+      plain.folder().write("modules.json", R"([{"path": "1_Pooling", "type": "models.Pooling"}])");
+      plain.import();
+      add_dense(copy, biased, pooling, bounded ? tanh : none);
+      EXPECT_THAT(copy.import().notes, Contains(HasSubstr("a dense layer of 3 outputs")));
+      const auto before = vectors_in(plain.path()), behind = vectors_in(copy.path());
+      const SafetensorsReader reader(copy.path() / "2_Dense");
+      const std::vector<double> weight = reader.read("linear.weight"),
+                                bias = biased ? reader.read("linear.bias") : std::vector<double>(3);
+      for (std::size_t i = 0; i < before.size(); ++i) {
+        ASSERT_EQ(behind[i].size(), 3U);
+        for (std::size_t o = 0; o < 3; ++o) {
+          double y = bias[o];
+          for (std::size_t j = 0; j < 8; ++j) y += weight[o * 8 + j] * before[i][j];
+          EXPECT_NEAR(behind[i][o], bounded ? std::tanh(y) : y, 1e-5);
+        }
+      }
+      const LoadedModel loaded(copy.path() / "out.h5", {}, {}, "cpu");
+      EXPECT_TRUE(export_model(loaded, {}, copy.path() / "again", {}).sentence_vectors);
+      import_model(copy.path() / "again", {}, copy.path() / "again/out.h5");
+      EXPECT_EQ(vectors_in(copy.path() / "again"), behind);
+      EXPECT_THAT(test::error_of([&] { chosen_pooling(loaded, biased ? "first" : "mean", ""); }),
+                  HasSubstr("leave the choice out"));
+    }
+}
+
+TEST(SentenceTransformers, OtherDenseLayersAreRefusedWhereVectorsAreMade) {
+  const std::string tanh = R"("activation_function": "torch.nn.modules.activation.Tanh")";
+  for (const std::string& other :
+       {std::string(R"("activation_function": "torch.nn.modules.activation.ReLU")"),
+        tanh + R"(, "use_residual": true)", tanh + R"(, "module_input_name": "token_embeddings")"}) {
+    const Copy copy("bert_encoder");
+    add_dense(copy, true, "mean", other);
+    EXPECT_THAT(copy.import().notes, Contains(HasSubstr("gives vectors without"))) << other;
+    const LoadedModel loaded(copy.path() / "out.h5", {}, {}, "cpu");
+    EXPECT_THAT(test::error_of([&] { vector_pooling(loaded, "do that"); }), HasSubstr("of another kind"))
+        << other;
+    EXPECT_EQ(chosen_pooling(loaded, "mean", ""), Pooling::mean);
+  }
+  const Copy copy("bert_encoder");
+  add_dense(copy, true, "mean", tanh);
+  copy.folder().write("2_Dense/config.json", R"({"in_features": 9, "out_features": 3})");
+  EXPECT_THAT(copy.error(), HasSubstr("in_features is 9, but the encoder is 8 wide"));
+  copy.folder().write("2_Dense/config.json", R"({"in_features": 8, "out_features": 4})");
+  EXPECT_THAT(copy.error(), HasSubstr("linear.weight is (3, 8), but config.json makes it (4, 8)"));
+  std::filesystem::remove(copy.path() / "2_Dense/config.json");
+  EXPECT_THAT(copy.error(), HasSubstr("there is no such file"));
 }
 
 TEST(SentenceTransformers, InFoldersOfTheirOwnAreNamed) {

@@ -18,12 +18,16 @@ struct Case {
   std::int64_t texts = 2;
   bool symmetric = false;
   Pooling pooling = Pooling::mean;
+  std::int64_t size = 0;  // of a layer behind the pooling
+  bool tanh = false;
 };
 
 EncoderConfig contrastive_config(const Case& of, DType compute = DType::float64) {
   EncoderConfig config = small_config(true, HeadKind::contrastive);
   config.contrastive = {.texts = of.texts, .temperature = 0.3, .symmetric = of.symmetric};
   config.pooling = of.pooling;
+  config.vector_size = of.size;
+  config.vector_tanh = of.tanh;
   config.compute = compute;
   return config;
 }
@@ -55,14 +59,16 @@ const std::vector<Case>& cases() {
                                         {.texts = 2, .symmetric = true},
                                         {.texts = 3},
                                         {.texts = 2, .symmetric = false, .pooling = Pooling::first},
-                                        {.texts = 3, .symmetric = false, .pooling = Pooling::first}};
+                                        {.texts = 3, .symmetric = false, .pooling = Pooling::first},
+                                        {.texts = 2, .size = 5},
+                                        {.texts = 3, .pooling = Pooling::first, .size = 40, .tanh = true}};
   return all;
 }
 
 // The loss by its definition, from the vectors of `embed`.
 double plain_loss(const Model& model, const EncoderStep& step) {
   const EncoderConfig& config = model.config();
-  const std::int64_t width = config.hidden, sequences = step.batch.capacity.sequences,
+  const std::int64_t width = config.vector_width(), sequences = step.batch.capacity.sequences,
                      texts = config.contrastive.texts, room = config.contrastive.examples(sequences);
   const Buffer memory(host_allocator(), sequences * width * sizeof(double), MemoryKind::workspace);
   const Tensor vectors = memory.tensor({sequences, width}, DType::float64);

@@ -22,6 +22,7 @@ struct Case {
   bool wider = true;  // than the student: the teacher
   Pooling pooling = Pooling::mean;
   NormPlacement norm = NormPlacement::post;
+  std::int64_t size = 0, taught_size = 0;  // of layers behind the pooling
 };
 
 const std::vector<Case>& cases() {
@@ -84,6 +85,22 @@ const std::vector<Case>& cases() {
        HeadKind::multi_label,
        {.hidden = 1, .targets = true, .width = width}},
       {"vectors beside pairs", vectors, {.vectors = 1, .similarities = 1, .targets = true, .width = width}},
+      {"vectors behind layers of one size",
+       vectors,
+       {.vectors = 1, .similarities = 1, .targets = false},
+       true,
+       Pooling::first,
+       NormPlacement::post,
+       7,
+       7},
+      {"vectors behind layers of two sizes, beside pairs",
+       vectors,
+       {.vectors = 1, .similarities = 1, .targets = true, .width = 9},
+       true,
+       Pooling::mean,
+       NormPlacement::pre,
+       5,
+       9},
       {"classes of tokens", HeadKind::token_classification, {.logits = 1, .temperature = 2, .targets = true}},
   };
   return all;
@@ -93,6 +110,8 @@ EncoderConfig student_config(const Case& of, DType compute) {
   EncoderConfig config = small_config(true, of.head, of.norm);
   config.distillation = of.learned;
   config.pooling = of.head == HeadKind::contrastive ? of.pooling : config.pooling;
+  config.vector_size = of.size;
+  config.vector_tanh = true;
   config.compute = compute;
   return config;
 }
@@ -102,6 +121,7 @@ EncoderConfig teacher_config(const Case& of, DType compute) {
   EncoderConfig config = small_config(!of.wider, of.head);
   if (of.wider) config.hidden = 18;
   config.layers = 3;
+  config.vector_size = of.taught_size;
   config.compute = compute;
   return config;
 }
@@ -240,37 +260,40 @@ TEST(Distillation, TargetsAreThoseOfTheHead) {
 
 // The loss of vectors by its definition, from those that the two models give themselves.
 TEST(Distillation, LossOfVectorsIsThatOfItsDefinition) {
-  const Case of{"", HeadKind::contrastive, {.vectors = 0.3, .similarities = 2, .targets = false}, false};
-  Lesson lesson(of);
-  const std::int64_t width = 12, sequences = lesson.batch.counts.data<std::int32_t>()[1];
-  const auto vectors_of = [&](const Model& model) {
-    const Buffer memory(host_allocator(), lesson.batch.capacity.sequences * width * sizeof(double),
-                        MemoryKind::workspace);
-    const Tensor vectors = memory.tensor({lesson.batch.capacity.sequences, width}, DType::float64);
-    model.embed({{lesson.harness.context(), model.parameters(), lesson.harness.step_inputs(),
-                  lesson.harness.step_results(), false},
-                 lesson.batch},
-                Pooling::mean, vectors);
-    return read_tensor(vectors);
-  };
-  const std::vector<double> u = vectors_of(lesson.student), v = vectors_of(lesson.taught);
-  const auto cosine = [&](const std::vector<double>& a, std::int64_t i, const std::vector<double>& b,
-                          std::int64_t j) {
-    const auto dot = [&](const auto& x, std::int64_t r, const auto& y, std::int64_t s) {
-      return std::inner_product(x.begin() + r * width, x.begin() + (r + 1) * width, y.begin() + s * width,
-                                0.0);
+  for (const std::int64_t size : {0, 7}) {
+    Case of{"", HeadKind::contrastive, {.vectors = 0.3, .similarities = 2, .targets = false}, false};
+    of.size = of.taught_size = size;
+    Lesson lesson(of);
+    const std::int64_t width = size > 0 ? size : 12, sequences = lesson.batch.counts.data<std::int32_t>()[1];
+    const auto vectors_of = [&](const Model& model) {
+      const Buffer memory(host_allocator(), lesson.batch.capacity.sequences * width * sizeof(double),
+                          MemoryKind::workspace);
+      const Tensor vectors = memory.tensor({lesson.batch.capacity.sequences, width}, DType::float64);
+      model.embed({{lesson.harness.context(), model.parameters(), lesson.harness.step_inputs(),
+                    lesson.harness.step_results(), false},
+                   lesson.batch},
+                  Pooling::mean, vectors);
+      return read_tensor(vectors);
     };
-    return dot(a, i, b, j) / std::sqrt(dot(a, i, a, i) * dot(b, j, b, j));
-  };
-  double expected = 0;
-  for (std::int64_t i = 0; i < sequences; ++i) {
-    expected += 0.3 * (1 - cosine(u, i, v, i));
-    for (std::int64_t j = 0; j < sequences; ++j)
-      expected += 2 * std::pow(cosine(u, i, u, j) - cosine(v, i, v, j), 2) / static_cast<double>(sequences);
+    const std::vector<double> u = vectors_of(lesson.student), v = vectors_of(lesson.taught);
+    const auto cosine = [&](const std::vector<double>& a, std::int64_t i, const std::vector<double>& b,
+                            std::int64_t j) {
+      const auto dot = [&](const auto& x, std::int64_t r, const auto& y, std::int64_t s) {
+        return std::inner_product(x.begin() + r * width, x.begin() + (r + 1) * width, y.begin() + s * width,
+                                  0.0);
+      };
+      return dot(a, i, b, j) / std::sqrt(dot(a, i, a, i) * dot(b, j, b, j));
+    };
+    double expected = 0;
+    for (std::int64_t i = 0; i < sequences; ++i) {
+      expected += 0.3 * (1 - cosine(u, i, v, i));
+      for (std::int64_t j = 0; j < sequences; ++j)
+        expected += 2 * std::pow(cosine(u, i, u, j) - cosine(v, i, v, j), 2) / static_cast<double>(sequences);
+    }
+    lesson.harness.results() = StepResults{};
+    lesson.student.run_micro_batch(lesson.step(false), false);
+    EXPECT_NEAR(lesson.harness.results().loss_sum, expected, 1e-10);
   }
-  lesson.harness.results() = StepResults{};
-  lesson.student.run_micro_batch(lesson.step(false), false);
-  EXPECT_NEAR(lesson.harness.results().loss_sum, expected, 1e-10);
 }
 
 // What a teacher has prepared is what it computes without.

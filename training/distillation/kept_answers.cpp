@@ -77,7 +77,7 @@ class Questions {
         processes_(processes),
         trained_(student.recipe, student.tokenizer, student.config, student.processor) {
     const EncoderConfig& theirs = trained_.teacher().model().config();
-    if (student.config.distillation.of_vectors()) vector_width_ = theirs.hidden;
+    if (student.config.distillation.of_vectors()) vector_width_ = theirs.vector_width();
     width_ = vector_width_ + (student.config.distillation.logits > 0 ? theirs.sequence_outputs() : 0);
     count_ = student.task.training_samples(length())->count();
   }

@@ -152,10 +152,18 @@ void require_fit(const Recipe& student, const std::string& tokenizer, const Enco
     refuse(path,
            fmt::format("reads {} tokens at most; lower phase.N.length = {}", theirs.max_positions, length));
   const DistillationConfig& learned = own.distillation;
-  const std::int64_t compared = learned.width > 0 ? learned.width : own.hidden;
-  if ((learned.vectors > 0 || learned.hidden > 0) && compared != theirs.hidden)
-    refuse(path,
-           fmt::format("is {} wide, but distillation.width = {}; remove it", theirs.hidden, learned.width));
+  if (learned.vectors > 0 && learned.hidden > 0 && learned.width > 0 &&
+      theirs.vector_width() != theirs.hidden)
+    refuse(path, fmt::format("is {} wide, and its vectors have {} numbers, so that the student needs a "
+                             "projection for each; set distillation.hidden or vectors to 0",
+                             theirs.hidden, theirs.vector_width()));
+  const auto require_width = [&](double weight, std::int64_t mine, std::int64_t its) {
+    const std::int64_t compared = learned.width > 0 ? learned.width : mine;
+    if (weight > 0 && compared != its)
+      refuse(path, fmt::format("is {} wide, but distillation.width = {}; remove it", its, learned.width));
+  };
+  require_width(learned.vectors, own.vector_width(), theirs.vector_width());
+  require_width(learned.hidden, own.hidden, theirs.hidden);
   if (learned.all_layers && learned.hidden > 0 && own.layers > theirs.layers)
     refuse(path, fmt::format(
                      "has {} layers, fewer than the student's {}, so that not all have one beside them; set "
@@ -201,7 +209,9 @@ Recipe resolve_distillation(const Recipe& recipe) {
   if (section.width == 0 && (section.vectors > 0 || section.hidden > 0)) {
     const TrainedModel found = find_trained_model(section.teacher);
     const Recipe teacher = checkpoint_recipe(*found.reader);
-    if (teacher.model.hidden != recipe.model.hidden) section.width = teacher.model.hidden;
+    const std::int64_t its = section.vectors > 0 ? teacher.model.vector_width() : teacher.model.hidden;
+    const std::int64_t own = section.vectors > 0 ? recipe.model.vector_width() : recipe.model.hidden;
+    if (its != own) section.width = its;
   }
   return resolved;
 }

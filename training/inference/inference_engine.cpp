@@ -17,7 +17,7 @@ InferenceEngine::InferenceEngine(const Model& model, Output output, const Proces
 
 std::int64_t InferenceEngine::width() const {
   if (output_ == Output::logits) return model_.config().token_outputs();
-  return output_ == Output::predictions ? model_.config().sequence_outputs() : model_.config().hidden;
+  return output_ == Output::predictions ? model_.config().sequence_outputs() : model_.config().vector_width();
 }
 
 // The output of a forward pass, in outputs_.

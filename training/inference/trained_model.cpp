@@ -221,4 +221,15 @@ Pooling vector_pooling(const LoadedModel& loaded, const std::string& advice) {
   return vector_pooling(*loaded.trained.reader, loaded.recipe.model, advice);
 }
 
+Pooling chosen_pooling(const LoadedModel& loaded, const std::string& choice, const std::string& advice) {
+  if (choice.empty()) return vector_pooling(loaded, advice);
+  const Pooling chosen = choice == "mean" ? Pooling::mean : Pooling::first;
+  const EncoderConfig& config = loaded.model.config();
+  if (config.has_vector_layer() && chosen != config.pooling)
+    throw UsageError(fmt::format(
+        "{}: its vectors pass a layer that was trained behind the pooling \"{}\"; leave the choice out",
+        loaded.trained.checkpoint.string(), config.pooling == Pooling::mean ? "mean" : "first"));
+  return chosen;
+}
+
 }  // namespace comera

@@ -58,5 +58,8 @@ bool imports_vectors(const CheckpointReader& checkpoint);
 Pooling vector_pooling(const CheckpointReader& checkpoint, const ModelSection& model,
                        const std::string& advice);
 Pooling vector_pooling(const LoadedModel& loaded, const std::string& advice);
+// The same for a choice of the user's: "mean", "first" or empty for the model's own. Error if a layer behind
+// the pooling was made for the other one.
+Pooling chosen_pooling(const LoadedModel& loaded, const std::string& choice, const std::string& advice);
 
 }  // namespace comera

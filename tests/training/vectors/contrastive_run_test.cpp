@@ -82,6 +82,26 @@ TEST_F(Contrastive, ResumesToTheBitWithMicroBatchesAndRanks) {
   expect_equal_checkpoints(whole.checkpoint, parts.checkpoint);
 }
 
+// Vectors of another width than the encoder's: learned, kept, given out and taken over by another run.
+TEST_F(Contrastive, VectorsBehindALayerAreLearned) {
+  const std::vector<std::string> settings =
+      pairs({"phase.0.steps=120", "model.vector_size=24", "model.vector_tanh=true"});
+  const TrainingOutcome whole = finetune(recipe("whole", settings));
+  EXPECT_GT(sets_of(*whole.evaluation)[0].mrr, 0.3);
+  finetune(recipe("parts", settings), 70);
+  const TrainingOutcome parts = finetune(recipe("parts", settings));
+  expect_equal_checkpoints(whole.checkpoint, parts.checkpoint);
+  const LoadedModel loaded(folder() / "whole", {}, {}, "cpu");
+  EXPECT_EQ(InferenceEngine(loaded.model, InferenceEngine::Output::mean, loaded.processor).width(), 24);
+  Recipe further =
+      recipe("further",
+             pairs({"phase.0.steps=3", "phase.1.steps=1", "model.vector_size=24", "model.vector_tanh=true"}));
+  further.run.initial_checkpoint = (folder() / "whole").string();
+  const TrainingOutcome after = finetune(further);
+  ASSERT_TRUE(after.evaluation);
+  EXPECT_GT(after.evaluation->score, whole.evaluation->score - 0.2);
+}
+
 // One text, whose two sequences differ by their dropout masks alone.
 TEST_F(Contrastive, OneTextIsEvaluatedByScores) {
   const auto one = [&](const std::vector<std::string>& more) {
