@@ -80,11 +80,11 @@ Imported import_model(const std::filesystem::path& folder, const std::filesystem
                       const std::filesystem::path& checkpoint, data::LetterCase letter_case) {
   require_encoder_in(folder);
   TransformersConfig config = read_config(folder);
-  const auto dense = config.model.head == HeadKind::mlm ? vector_dense_in(folder, config.model.hidden)
-                                                        : std::optional<VectorDense>();
+  const VectorModules modules = vector_modules_in(folder, config.model);
+  const std::optional<VectorDense>& dense = modules.dense;
   if (dense) {
     config.model.head = HeadKind::contrastive;
-    config.model.pooling = dense->pooling;
+    config.model.pooling = modules.pooling == "first" ? Pooling::first : Pooling::mean;
     config.model.pairs = PairEncoding::separate;
     config.model.vector_size = dense->outputs;
     config.model.vector_tanh = dense->tanh;
@@ -117,7 +117,7 @@ Imported import_model(const std::filesystem::path& folder, const std::filesystem
   if (!weights.note.empty()) imported.notes.push_back(weights.note);
   const SequenceLength length = sequence_length(folder, config.model);
   if (!length.note.empty()) imported.notes.push_back(length.note);
-  for (const std::string& note : sentence_notes(folder, tokenizer)) imported.notes.push_back(note);
+  for (const std::string& note : sentence_notes(folder, tokenizer, modules)) imported.notes.push_back(note);
 
   const Recipe recipe = recipe_of(config, length.tokens);
   CheckpointWriter writer(checkpoint);
@@ -130,7 +130,7 @@ Imported import_model(const std::filesystem::path& folder, const std::filesystem
       "/data", {{"vocabulary", std::int64_t{tokenizer.vocabulary()}}, {"tokenizer_hash", tokenizer.hash()}});
   writer.attributes("/import", {{"form", std::string(name_of(config.form))},
                                 {"folder", std::filesystem::absolute(folder).lexically_normal().string()},
-                                {"pooling", pooling_in(folder)},
+                                {"pooling", modules.words()},
                                 {"random_parameters", fmt::format("{}", fmt::join(weights.fresh, ", "))},
                                 {"tokenizer", data::described(tokenizer.settings())}});
   save_tokenizer(writer, tokenizer);

@@ -214,6 +214,9 @@ void Source::take_model(const toml::table& base) {
     if (!root_.contains("model")) root_.insert("model", toml::table{});
     toml::table* own = root_.get_as<toml::table>("model");
     if (own == nullptr) return;  // reading the tree reports this, with the position
+    // A layer behind the pooling belongs to that pooling, whatever the recipe would have.
+    const std::int64_t layer = (*model)["vector_size"].value_or(std::int64_t{0});
+    if (layer > 0 && !own->contains("vector_size")) own->erase("pooling");
     for (const auto& [key, value] : *model)
       if (!own->contains(key)) value.visit([&, name = key](const auto& node) { own->insert(name, node); });
   }

@@ -32,7 +32,8 @@ std::vector<std::string> settings_for(const Recipe& model, std::int64_t length) 
   if (is_like_bert(model)) {
     settings = {"model.pairs=joint"};
     if (!model.tensorized.enabled) settings.emplace_back("phase.0.learning_rate=5e-5");
-    if (model.model.pooling == Pooling::first) settings.emplace_back("model.pooling=first");
+    if (model.model.pooling == Pooling::first || model.model.head == HeadKind::contrastive)
+      settings.emplace_back("model.pooling=first");
   } else if (!model.tensorized.enabled) {
     settings = {"phase.0.learning_rate=1.5e-4"};
   }

@@ -84,6 +84,7 @@ void leave_out_unused(Recipe& recipe, const CheckpointReader& teacher, std::int6
   if (!is_pretraining(model.head) && !of_vectors) return;
   if (!of_vectors)
     model.pooling = imports_vectors(teacher) ? vector_pooling(teacher, model, {}) : Pooling::mean;
+  if (!of_vectors) model.vector_size = 0;  // of an earlier model that this one began with
   model.head = HeadKind::contrastive;
   recipe.generator.reset();
   recipe.task.name = "student";

@@ -10,6 +10,7 @@
 #include "exchange/safetensors.h"
 #include "exchange/transformers/config_members.h"
 #include "storage/durable_file.h"
+#include "storage/folder.h"
 #include "tensorized/decomposition/svd.h"
 
 namespace comera::exchange {
@@ -106,73 +107,72 @@ std::string pooling_word(const std::filesystem::path& folder) {
   return modes == std::vector<std::string>{"cls"} ? "first" : fmt::format("{}", fmt::join(modes, ", "));
 }
 
-// What turns an encoder's hidden states into vectors.
-struct VectorModules {
-  std::string pooling;
-  std::optional<VectorDense> dense;
-  std::int64_t inputs = 0;
-  std::string unavailable;  // about dense layers, in the words of pooling_in()
-};
+constexpr const char *dense_weight = "linear.weight", *dense_bias = "linear.bias";
 
-// A dense layer; false if it does something else than the layer here.
-bool read_dense(const std::filesystem::path& folder, VectorModules& found) {
+void require_dense_shape(const SafetensorsReader& reader, const char* name,
+                         const std::vector<std::int64_t>& expected) {
+  const std::vector<std::int64_t>& shape = reader.shape(name);
+  COMERA_CHECK(shape == expected, "{}: {} is ({}), but config.json makes it ({})", reader.folder().string(),
+               name, fmt::join(shape, ", "), fmt::join(expected, ", "));
+}
+
+// Reads a dense layer, or tells why it is not available here. Error if its files contradict themselves.
+std::string read_dense(const std::filesystem::path& folder, std::int64_t width, VectorModules& found) {
   const std::filesystem::path file = folder / "config.json";
   const auto json = read_object(file);
-  COMERA_CHECK(json, "{}: there is no such file, but modules.json names its folder", file.string());
+  if (!json || !(storage::exists(folder / "model.safetensors")))
+    return fmt::format(
+        "a dense layer whose config.json and model.safetensors are not in {} "
+        "(SentenceTransformer(DIR).save_pretrained("
+        "DIR) writes both)",
+        folder.string());
   const ConfigMembers members(*json, file.string());
   const auto function = members.get<std::string>("activation_function", "torch.nn.modules.activation.Tanh");
   const std::string name = function.substr(function.rfind('.') + 1);
   const std::string sentences = "sentence_embedding";
   const auto read = members.get<std::string>("module_input_name", sentences),
              written = members.get<std::string>("module_output_name", read);
-  if ((name != "Tanh" && name != "Identity") || members.get<bool>("use_residual", false) ||
-      read != sentences || written != sentences)
-    return false;
-  found.inputs = members.get<std::int64_t>("in_features");
+  if (name != "Tanh" && name != "Identity") return fmt::format("a dense layer with {}", name);
+  if (members.get<bool>("use_residual", false)) return "a dense layer with a residual connection";
+  if (read != sentences || written != sentences) return "a dense layer on other than the pooled vectors";
+  const auto inputs = members.get<std::int64_t>("in_features"),
+             outputs = members.get<std::int64_t>("out_features");
+  COMERA_CHECK(inputs == width, "{}: in_features is {}, but the encoder is {} wide", file.string(), inputs,
+               width);
   found.dense = VectorDense{.folder = folder,
-                            .pooling = found.pooling == "first" ? Pooling::first : Pooling::mean,
-                            .outputs = members.get<std::int64_t>("out_features"),
+                            .outputs = outputs,
                             .biased = members.get<bool>("bias", true),
                             .tanh = name == "Tanh"};
-  COMERA_CHECK(found.dense->outputs > 0, "{}: out_features must be positive, not {}", file.string(),
-               found.dense->outputs);
-  return true;
-}
-
-VectorModules vector_modules(const std::filesystem::path& folder) {
-  VectorModules found;
-  bool normalized = false;
-  for (const Module& module : modules_in(folder)) {
-    if (module.type == "Pooling") found.pooling = pooling_word(module.folder);
-    normalized |= module.type == "Normalize";
-    if (module.type != "Dense") continue;
-    if (found.dense)
-      found.unavailable = "several dense layers behind the pooling";
-    else if (normalized || !read_dense(module.folder, found))
-      found.unavailable = "a dense layer behind the pooling, of another kind than W x + b and its tanh";
-  }
-  if (!found.dense || !found.unavailable.empty() || (found.pooling != "mean" && found.pooling != "first"))
-    found.dense.reset();
-  return found;
+  const SafetensorsReader reader(folder);
+  require_dense_shape(reader, dense_weight, {outputs, inputs});
+  if (found.dense->biased) require_dense_shape(reader, dense_bias, {outputs});
+  return {};
 }
 
 }  // namespace
 
-std::string pooling_in(const std::filesystem::path& folder) {
-  const VectorModules found = vector_modules(folder);
-  return found.unavailable.empty() ? found.pooling : found.unavailable;
-}
-
-std::optional<VectorDense> vector_dense_in(const std::filesystem::path& folder, std::int64_t width) {
-  const VectorModules found = vector_modules(folder);
-  COMERA_CHECK(!found.dense || found.inputs == width, "{}: in_features is {}, but the encoder is {} wide",
-               (found.dense->folder / "config.json").string(), found.inputs, width);
-  return found.dense;
+VectorModules vector_modules_in(const std::filesystem::path& folder, const EncoderConfig& encoder) {
+  VectorModules found;
+  std::string last;  // module, but for those that do nothing in inference
+  for (const Module& module : modules_in(folder)) {
+    if (module.type == "Dropout") continue;
+    if (module.type == "Pooling") found.pooling = pooling_word(module.folder);
+    if (module.type == "Dense") {
+      std::string reason =
+          found.dense         ? "several dense layers behind the pooling"
+          : last != "Pooling" ? fmt::format("a dense layer behind {} instead of the pooling", last)
+          : encoder.head != HeadKind::mlm ? "a dense layer in the folder of a model with another head"
+                                          : read_dense(module.folder, encoder.hidden, found);
+      if (!reason.empty() && found.unavailable.empty()) found.unavailable = std::move(reason);
+    }
+    last = module.type;
+  }
+  if (!found.unavailable.empty() || (found.pooling != "mean" && found.pooling != "first"))
+    found.dense.reset();
+  return found;
 }
 
 namespace {
-
-constexpr const char *dense_weight = "linear.weight", *dense_bias = "linear.bias";
 
 ParameterId parameter_of(const Model& model, const char* end) {
   const auto id = model.parameters().find(fmt::format("{}.{}", VectorLayer::name, end));
@@ -185,23 +185,17 @@ ParameterId parameter_of(const Model& model, const char* end) {
 void read_vector_dense(const VectorDense& dense, const Model& model) {
   const SafetensorsReader reader(dense.folder);
   const ParameterStore& store = model.parameters();
-  const std::vector<std::int64_t> wanted = {dense.outputs, model.config().hidden};
-  COMERA_CHECK(
-      reader.shape(dense_weight) == wanted && (!dense.biased || reader.shape(dense_bias)[0] == wanted[0]),
-      "{}: {} is ({}), but config.json makes it ({})", dense.folder.string(), dense_weight,
-      fmt::join(reader.shape(dense_weight), ", "), fmt::join(wanted, ", "));
   write_tensor(store.value(parameter_of(model, "weight")),
                transposed(reader.read(dense_weight), dense.outputs, model.config().hidden));
   write_tensor(store.value(parameter_of(model, "bias")),
                dense.biased ? reader.read(dense_bias) : std::vector<double>(dense.outputs));
 }
 
-std::vector<std::string> sentence_notes(const std::filesystem::path& folder,
-                                        const data::Tokenizer& tokenizer) {
+std::vector<std::string> sentence_notes(const std::filesystem::path& folder, const data::Tokenizer& tokenizer,
+                                        const VectorModules& found) {
   require_text_as_it_is(folder, tokenizer);
   std::vector<std::string> notes;
   const std::filesystem::path file = folder / "modules.json";
-  const VectorModules found = vector_modules(folder);
   std::vector<std::string> others;
   for (const Module& module : modules_in(folder)) {
     if (module.type == "Pooling")
@@ -215,11 +209,14 @@ std::vector<std::string> sentence_notes(const std::filesystem::path& folder,
     else if (module.type != "Transformer" && module.type != "Dropout")
       others.push_back(module.type);
   }
-  const bool dense = std::ranges::count(others, "Dense") > 0;
-  if (!others.empty())
-    notes.push_back(fmt::format("{} what follows the pooling: {} ({})",
-                                dense ? "embed --pooling mean or first gives vectors without" : "embed skips",
-                                fmt::join(others, ", "), file.string()));
+  if (!found.unavailable.empty())
+    notes.push_back(fmt::format(
+        "it makes its vectors by {}, which is not available here: embed --pooling mean or first gives "
+        "those of the encoder alone ({})",
+        found.unavailable, file.string()));
+  else if (!others.empty())
+    notes.push_back(
+        fmt::format("embed skips what follows the pooling: {} ({})", fmt::join(others, ", "), file.string()));
   return notes;
 }
 
@@ -259,7 +256,7 @@ VectorDense write_vector_dense(const std::filesystem::path& folder, const Model&
       {"activation_function",
        config.vector_tanh ? "torch.nn.modules.activation.Tanh" : "torch.nn.modules.linear.Identity"}};
   storage::write_file_durably(to / "config.json", json.dump(2) + "\n");
-  return {.folder = to, .pooling = config.pooling, .outputs = config.vector_size, .tanh = config.vector_tanh};
+  return {.folder = to, .outputs = config.vector_size, .tanh = config.vector_tanh};
 }
 
 void write_sentence_modules(const std::filesystem::path& folder, const SentenceModules& modules) {

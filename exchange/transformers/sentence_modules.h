@@ -14,21 +14,25 @@ namespace comera::exchange {
 // Throws Error, with the folder to give instead, if the encoder is in a subfolder (0_Transformer).
 void require_encoder_in(const std::filesystem::path& folder);
 
-// How sentence-transformers pools the encoder of a folder: "mean", "first", or another word for what only it
-// has; empty for a folder without its modules.
-std::string pooling_in(const std::filesystem::path& folder);
-
-// The dense layer that sentence-transformers applies to the vectors of a folder.
+// The dense layer that sentence-transformers applies to the pooled vectors of a folder.
 struct VectorDense {
   std::filesystem::path folder;  // of its own files
-  Pooling pooling = Pooling::mean;
   std::int64_t outputs = 0;
   bool biased = true;
   bool tanh = false;
 };
-// None for a folder without one, or with one that is not available here, which pooling_in() then tells. Error
-// if the encoder's vectors, of `width`, are no inputs of it.
-std::optional<VectorDense> vector_dense_in(const std::filesystem::path& folder, std::int64_t width);
+
+// What turns the hidden states of a folder's encoder into vectors there.
+struct VectorModules {
+  std::string pooling;  // "mean", "first", or another word for what only it has; empty without its modules
+  std::optional<VectorDense> dense;
+  std::string unavailable;  // a dense layer that is not available here, in words; empty: none
+
+  // Of the vectors as a whole.
+  const std::string& words() const { return unavailable.empty() ? pooling : unavailable; }
+};
+// Error if a dense layer's files contradict themselves or the encoder.
+VectorModules vector_modules_in(const std::filesystem::path& folder, const EncoderConfig& encoder);
 // Reads its weights into a model with that layer.
 void read_vector_dense(const VectorDense& dense, const Model& model);
 // Writes the layer of a model that has one, beside the encoder in the folder.
@@ -36,8 +40,8 @@ VectorDense write_vector_dense(const std::filesystem::path& folder, const Model&
 
 // Differences between what sentence-transformers does around a folder's encoder (modules.json) and `embed`:
 // one sentence each. Error in one sentence if it changes the text before the tokenizer sees it.
-std::vector<std::string> sentence_notes(const std::filesystem::path& folder,
-                                        const data::Tokenizer& tokenizer);
+std::vector<std::string> sentence_notes(const std::filesystem::path& folder, const data::Tokenizer& tokenizer,
+                                        const VectorModules& modules);
 
 // What sentence-transformers does with the encoder of a folder.
 struct SentenceModules {

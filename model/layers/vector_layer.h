@@ -22,7 +22,7 @@ class VectorLayer {
   };
   // x (S, hidden). What backward needs is in the arena.
   Saved forward(const EncoderStep& step, const Tensor& x) const;
-  // Writes dx, shaped as x. Rows of dy beyond the sequences do not count.
+  // Writes dx, shaped as x, which may be x itself. Rows of dy beyond the sequences do not count.
   void backward(const EncoderStep& step, const Saved& saved, const Tensor& dy, const Tensor& dx) const;
   Linear* linear() const { return linear_.get(); }
 

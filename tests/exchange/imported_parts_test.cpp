@@ -305,6 +305,7 @@ TEST(SentenceTransformers, DenseLayersAreTakenOver) {
       plain.import();
       add_dense(copy, biased, pooling, bounded ? tanh : none);
       EXPECT_THAT(copy.import().notes, Contains(HasSubstr("a dense layer of 3 outputs")));
+      EXPECT_TRUE(LoadedModel(copy.path() / "out.h5", {}, {}, "cpu").model.config().has_vector_layer());
       const auto before = vectors_in(plain.path()), behind = vectors_in(copy.path());
       const SafetensorsReader reader(copy.path() / "2_Dense");
       const std::vector<double> weight = reader.read("linear.weight"),
@@ -326,27 +327,84 @@ TEST(SentenceTransformers, DenseLayersAreTakenOver) {
     }
 }
 
+// The modules of a folder with a dense layer, by their types.
+void set_modules(const Copy& copy, const std::vector<std::string>& types) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const std::string& type : types)
+    list.push_back({{"path", type == "Transformer" ? ""
+                             : type == "Pooling"   ? "1_Pooling"
+                                                   : "2_Dense"},
+                    {"type", "sentence_transformers.models." + type}});
+  copy.folder().write("modules.json", list.dump());
+}
+
 TEST(SentenceTransformers, OtherDenseLayersAreRefusedWhereVectorsAreMade) {
-  const std::string tanh = R"("activation_function": "torch.nn.modules.activation.Tanh")";
-  for (const std::string& other :
-       {std::string(R"("activation_function": "torch.nn.modules.activation.ReLU")"),
-        tanh + R"(, "use_residual": true)", tanh + R"(, "module_input_name": "token_embeddings")"}) {
-    const Copy copy("bert_encoder");
-    add_dense(copy, true, "mean", other);
-    EXPECT_THAT(copy.import().notes, Contains(HasSubstr("gives vectors without"))) << other;
+  const std::string tanh = R"("activation_function": "torch.nn.modules.activation.Tanh")",
+                    relu = R"("activation_function": "torch.nn.modules.activation.ReLU")";
+  const auto expect_refused = [](const Copy& copy, const std::string& reason) {
+    SCOPED_TRACE(reason);
+    EXPECT_THAT(copy.import().notes, Contains(testing::AllOf(HasSubstr(reason), HasSubstr("encoder alone"))));
     const LoadedModel loaded(copy.path() / "out.h5", {}, {}, "cpu");
-    EXPECT_THAT(test::error_of([&] { vector_pooling(loaded, "do that"); }), HasSubstr("of another kind"))
-        << other;
+    EXPECT_THAT(test::error_of([&] { vector_pooling(loaded, "do that"); }),
+                testing::AllOf(HasSubstr(reason), HasSubstr("do that")));
     EXPECT_EQ(chosen_pooling(loaded, "mean", ""), Pooling::mean);
+    EXPECT_FALSE(loaded.model.config().has_vector_layer());
+  };
+  const std::vector<std::pair<std::string, std::string>> kinds = {
+      {relu, "a dense layer with ReLU"},
+      {tanh + R"(, "use_residual": true)", "a dense layer with a residual connection"},
+      {tanh + R"(, "module_input_name": "token_embeddings")",
+       "a dense layer on other than the pooled vectors"}};
+  for (const auto& [more, reason] : kinds) {
+    const Copy copy("bert_encoder");
+    add_dense(copy, true, "mean", more);
+    expect_refused(copy, reason);
   }
+  const std::vector<std::pair<std::vector<std::string>, std::string>> places = {
+      {{"Transformer", "Dense"}, "a dense layer behind Transformer"},
+      {{"Transformer", "Pooling", "Normalize", "Dense"}, "a dense layer behind Normalize"},
+      {{"Transformer", "Pooling", "LayerNorm", "Dense"}, "a dense layer behind LayerNorm"},
+      {{"Transformer", "Pooling", "Dense", "Dense"}, "several dense layers"}};
+  for (const auto& [types, reason] : places) {
+    const Copy copy("bert_encoder");
+    add_dense(copy, true, "mean", tanh);
+    set_modules(copy, types);
+    expect_refused(copy, reason);
+  }
+  const Copy headed("bert_classes");
+  add_dense(headed, true, "mean", tanh);
+  expect_refused(headed, "a model with another head");
+  for (const char* lost : {"2_Dense/config.json", "2_Dense/model.safetensors"}) {
+    const Copy copy("bert_encoder");
+    add_dense(copy, true, "mean", tanh);
+    std::filesystem::remove(copy.path() / lost);
+    expect_refused(copy, "a dense layer whose config.json and model.safetensors are not in");
+  }
+  const Copy maximum("bert_encoder");
+  add_dense(maximum, true, "max", tanh);
+  EXPECT_THAT(maximum.import().notes, Contains(HasSubstr("not available in embed: max")));
+}
+
+TEST(SentenceTransformers, DamagedDenseLayersAreRefused) {
   const Copy copy("bert_encoder");
-  add_dense(copy, true, "mean", tanh);
-  copy.folder().write("2_Dense/config.json", R"({"in_features": 9, "out_features": 3})");
-  EXPECT_THAT(copy.error(), HasSubstr("in_features is 9, but the encoder is 8 wide"));
-  copy.folder().write("2_Dense/config.json", R"({"in_features": 8, "out_features": 4})");
-  EXPECT_THAT(copy.error(), HasSubstr("linear.weight is (3, 8), but config.json makes it (4, 8)"));
-  std::filesystem::remove(copy.path() / "2_Dense/config.json");
-  EXPECT_THAT(copy.error(), HasSubstr("there is no such file"));
+  add_dense(copy, true, "mean", R"("activation_function": "torch.nn.modules.activation.Tanh")");
+  const auto with = [&](const char* config) {
+    copy.folder().write("2_Dense/config.json", config);
+    return copy.error();
+  };
+  EXPECT_THAT(with(R"({"in_features": 9, "out_features": 3})"),
+              HasSubstr("in_features is 9, but the encoder is 8 wide"));
+  EXPECT_THAT(with(R"({"in_features": 8, "out_features": 100000000000})"),
+              HasSubstr("linear.weight is (3, 8), but config.json makes it (100000000000, 8)"));
+  const auto weight = [] { return std::vector<double>(24); };
+  const auto with_bias = [&](const std::vector<std::int64_t>& shape, std::size_t count) {
+    write_safetensors(copy.path() / "2_Dense/model.safetensors",
+                      {{"linear.weight", {3, 8}, weight},
+                       {"linear.bias", shape, [count] { return std::vector<double>(count); }}});
+    return with(R"({"in_features": 8, "out_features": 3})");
+  };
+  EXPECT_THAT(with_bias({}, 1), HasSubstr("linear.bias is (), but config.json makes it (3)"));
+  EXPECT_THAT(with_bias({3, 2}, 6), HasSubstr("linear.bias is (3, 2)"));
 }
 
 TEST(SentenceTransformers, InFoldersOfTheirOwnAreNamed) {

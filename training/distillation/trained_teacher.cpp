@@ -157,6 +157,11 @@ void require_fit(const Recipe& student, const std::string& tokenizer, const Enco
     refuse(path, fmt::format("is {} wide, and its vectors have {} numbers, so that the student needs a "
                              "projection for each; set distillation.hidden or vectors to 0",
                              theirs.hidden, theirs.vector_width()));
+  if (learned.hidden > 0 && learned.vectors > 0 && learned.width == 0 && own.hidden != theirs.hidden)
+    refuse(path,
+           fmt::format("is {} wide and the student {}, so that hidden states need a projection, and vectors, "
+                       "which have {} numbers in both, none; set distillation.hidden or vectors to 0",
+                       theirs.hidden, own.hidden, theirs.vector_width()));
   const auto require_width = [&](double weight, std::int64_t mine, std::int64_t its) {
     const std::int64_t compared = learned.width > 0 ? learned.width : mine;
     if (weight > 0 && compared != its)
@@ -202,8 +207,12 @@ void require_teacher_fits(const Recipe& student) {
 }
 
 Recipe resolve_distillation(const Recipe& recipe) {
-  if (!recipe.distillation) return recipe;
   Recipe resolved = recipe;
+  if (resolved.model.head != HeadKind::contrastive) {  // a layer of vectors that it begins with
+    resolved.model.vector_size = 0;
+    resolved.model.vector_tanh = false;
+  }
+  if (!recipe.distillation) return resolved;
   DistillationSection& section = *resolved.distillation;
   require_learnable(resolved);
   if (section.width == 0 && (section.vectors > 0 || section.hidden > 0)) {

@@ -60,6 +60,13 @@ void require_same_encoder(const Recipe& recipe, const CheckpointReader& reader) 
         throw UsageError(
             fmt::format("{} was trained with {} = {}, but the recipe has {}; use the recipe of that run",
                         reader.path().string(), key, change.from, change.to));
+  const ModelSection &was = saved.model, &now = recipe.model;
+  if (was.has_vector_layer() && now.has_vector_layer() && was.vector_size == now.vector_size &&
+      (was.pooling != now.pooling || was.vector_tanh != now.vector_tanh))
+    throw UsageError(fmt::format(
+        "{}: the layer behind its pooling was trained with another model.pooling or model.vector_tanh; leave "
+        "these out, or set model.vector_size=0",
+        reader.path().string()));
   if (saved.lte && recipe.lte && saved.lte->lora_alpha != recipe.lte->lora_alpha)
     require_merged_adapters(reader, "another lte.lora_alpha would rescale");
 }
