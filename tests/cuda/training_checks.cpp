@@ -75,6 +75,9 @@ void expect_losses_of_the_cpu(const TestDevice& device) {
   variants.push_back({small_config(false, HeadKind::contrastive)});
   variants.back().config.contrastive = {.temperature = 0.5, .symmetric = true};
   variants.push_back({small_config(true, HeadKind::contrastive)});
+  variants.back().config.vector_size = 24;
+  variants.back().config.vector_tanh = true;
+  variants.push_back({small_config(true, HeadKind::contrastive)});
   variants.back().config.pooling = Pooling::mean;
   variants.back().config.distillation = {.vectors = 1,
                                          .similarities = 1,
