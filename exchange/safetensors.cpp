@@ -1,5 +1,7 @@
 #include "exchange/safetensors.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -208,6 +210,12 @@ std::vector<std::string> SafetensorsReader::names() const {
   std::vector<std::string> names;
   for (const auto& [name, entry] : tensors_) names.push_back(name);
   return names;
+}
+
+void SafetensorsReader::require_shape(const std::string& name,
+                                      const std::vector<std::int64_t>& expected) const {
+  COMERA_CHECK(shape(name) == expected, "{}: {} is ({}), but config.json makes it ({})", folder_.string(),
+               name, fmt::join(shape(name), ", "), fmt::join(expected, ", "));
 }
 
 std::vector<double> SafetensorsReader::read(const std::string& name) const {

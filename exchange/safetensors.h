@@ -33,6 +33,8 @@ class SafetensorsReader {
   bool has(const std::string& name) const { return tensors_.contains(name); }
   // Throws Error if there is no tensor of that name.
   const std::vector<std::int64_t>& shape(const std::string& name) const { return find(name).shape; }
+  // Throws Error if it has another shape than the folder's config.json gives it.
+  void require_shape(const std::string& name, const std::vector<std::int64_t>& expected) const;
   // F64, F32, F16 and BF16. Error for other types, and for non-finite values.
   std::vector<double> read(const std::string& name) const;
   std::vector<std::string> names() const;

@@ -109,13 +109,6 @@ std::string pooling_word(const std::filesystem::path& folder) {
 
 constexpr const char *dense_weight = "linear.weight", *dense_bias = "linear.bias";
 
-void require_dense_shape(const SafetensorsReader& reader, const char* name,
-                         const std::vector<std::int64_t>& expected) {
-  const std::vector<std::int64_t>& shape = reader.shape(name);
-  COMERA_CHECK(shape == expected, "{}: {} is ({}), but config.json makes it ({})", reader.folder().string(),
-               name, fmt::join(shape, ", "), fmt::join(expected, ", "));
-}
-
 // Reads a dense layer, or tells why it is not available here. Error if its files contradict themselves.
 std::string read_dense(const std::filesystem::path& folder, std::int64_t width, VectorModules& found) {
   const std::filesystem::path file = folder / "config.json";
@@ -123,8 +116,7 @@ std::string read_dense(const std::filesystem::path& folder, std::int64_t width, 
   if (!json || !(storage::exists(folder / "model.safetensors")))
     return fmt::format(
         "a dense layer whose config.json and model.safetensors are not in {} "
-        "(SentenceTransformer(DIR).save_pretrained("
-        "DIR) writes both)",
+        "(SentenceTransformer(DIR).save_pretrained(DIR) writes both)",
         folder.string());
   const ConfigMembers members(*json, file.string());
   const auto function = members.get<std::string>("activation_function", "torch.nn.modules.activation.Tanh");
@@ -144,8 +136,8 @@ std::string read_dense(const std::filesystem::path& folder, std::int64_t width, 
                             .biased = members.get<bool>("bias", true),
                             .tanh = name == "Tanh"};
   const SafetensorsReader reader(folder);
-  require_dense_shape(reader, dense_weight, {outputs, inputs});
-  if (found.dense->biased) require_dense_shape(reader, dense_bias, {outputs});
+  reader.require_shape(dense_weight, {outputs, inputs});
+  if (found.dense->biased) reader.require_shape(dense_bias, {outputs});
   return {};
 }
 

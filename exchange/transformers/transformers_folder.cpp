@@ -110,13 +110,6 @@ bool is_of_another_head(const std::string& name) {
   return std::ranges::any_of(heads, [&](const char* head) { return rest.starts_with(head); });
 }
 
-void require_shape(const SafetensorsReader& reader, const std::string& name,
-                   const std::vector<std::int64_t>& expected) {
-  const std::vector<std::int64_t>& shape = reader.shape(name);
-  COMERA_CHECK(shape == expected, "{}: {} is ({}), but config.json makes it ({})", reader.folder().string(),
-               name, fmt::join(shape, ", "), fmt::join(expected, ", "));
-}
-
 // Reads parameters of one folder by the names used there.
 class WeightReader {
  public:
@@ -134,7 +127,7 @@ class WeightReader {
     const TensorPlace place = place_of(parameter);
     const std::vector<std::string> names = names_in_folder(place);
     if (names.empty()) return std::nullopt;
-    require_shape(reader_, names[0], shape_of_theirs(shape, place));
+    reader_.require_shape(names[0], shape_of_theirs(shape, place));
     used_.insert(names.begin(), names.end());
     return to_ours(reader_.read(names[0]), shape, place, config_.model.heads);
   }
@@ -199,7 +192,7 @@ void check_turns(const SafetensorsReader& reader, const EncoderConfig& config, R
   const std::vector<std::string> names = present(reader, names_of(place, Form::roformer).own);
   if (names.empty()) return;
   const std::vector<double> own = sines_first(config), found = reader.read(names[0]);
-  require_shape(reader, names[0], {config.max_positions, config.hidden / config.heads});
+  reader.require_shape(names[0], {config.max_positions, config.hidden / config.heads});
   double difference = 0;
   for (std::size_t i = 0; i < own.size(); ++i) difference = std::max(difference, std::abs(own[i] - found[i]));
   COMERA_CHECK(
