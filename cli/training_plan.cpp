@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "data/batching/loader.h"
 #include "kernels/core/console.h"
@@ -18,36 +19,44 @@ namespace comera::cli {
 
 namespace {
 
-// The micro-batches in one epoch of the data for each phase; none if there are no data yet.
-std::vector<double> micro_batches_of_a_pass(const Recipe& recipe, const Model& model,
-                                            const PlannedData& data) {
-  std::vector<double> micro_batches;
+// One epoch of the data for each phase; none if there are no data yet.
+std::vector<PassContent> passes_over_data(const Recipe& recipe, const Model& model, const PlannedData& data) {
+  std::vector<PassContent> passes;
   if (data.tokenizer == nullptr) {
-    if (!data.tokens) return micro_batches;
+    if (!data.tokens) return passes;
     for (const PhaseSection& phase : recipe.phases)
-      micro_batches.push_back(*data.tokens / static_cast<double>(phase.tokens_per_micro_batch));
-    return micro_batches;
+      passes.push_back({.micro_batches = *data.tokens / static_cast<double>(phase.tokens_per_micro_batch)});
+    return passes;
   }
   const auto task = make_encoder_task(recipe, data.finetune, *data.tokenizer, model.config(),
                                       [](const std::string& line) { log_info("{}\n", line); });
   for (std::size_t i = 0; i < recipe.phases.size(); ++i) {
     data::LoaderOptions options = loader_options(recipe, static_cast<std::int64_t>(i), *task, model);
     options.prefetch = 0;
-    const data::Loader loader(task->training_samples(recipe.phases[i].length), options);
-    micro_batches.push_back(static_cast<double>(loader.count_micro_batches_per_epoch()));
+    std::unique_ptr<data::SampleSource> samples = task->training_samples(recipe.phases[i].length);
+    PassContent pass;
+    if (data.finetune) {  // texts of pretraining fill micro-batches
+      pass.sequences_per_sample = samples->sequences_per_sample();
+      pass.sequences = static_cast<double>(samples->count() * pass.sequences_per_sample);
+      const std::vector<std::int32_t> lengths = samples->lengths();
+      pass.tokens = std::accumulate(lengths.begin(), lengths.end(), 0.0);
+    }
+    const data::Loader loader(std::move(samples), options);
+    pass.micro_batches = static_cast<double>(loader.count_micro_batches_per_epoch());
+    passes.push_back(pass);
   }
-  return micro_batches;
+  return passes;
 }
 
 std::string passes_text(const PhaseCosts& costs, const Recipe& recipe,
-                        const std::vector<double>& micro_batches) {
+                        const std::vector<PassContent>& passes) {
   std::string text;
-  for (std::size_t i = 0; i < micro_batches.size(); ++i)
-    if (costs.phases[i].steps && micro_batches[i] > 0)
+  for (std::size_t i = 0; i < passes.size(); ++i)
+    if (costs.phases[i].steps && passes[i].micro_batches > 0)
       text +=
           fmt::format("{}{} {:.2g}", i == 0 ? "" : ", ", costs.phases[i].name,
                       *costs.phases[i].steps * static_cast<double>(recipe.phases[i].micro_batches_per_step) /
-                          micro_batches[i]);
+                          passes[i].micro_batches);
   return text;
 }
 
@@ -56,20 +65,20 @@ std::string passes_text(const PhaseCosts& costs, const Recipe& recipe,
 std::optional<double> print_training_plan(const Recipe& recipe, const PlannedData& data, int processes) {
   const EncoderConfig config = encoder_config(recipe, data.vocabulary);
   const Model model(config, host_allocator(), false);
-  const std::vector<double> micro_batches = micro_batches_of_a_pass(recipe, model, data);
+  const std::vector<PassContent> pass = passes_over_data(recipe, model, data);
   const std::int64_t own = model.parameters().count(), dense = dense_parameters(config);
   print_out("model            {} parameters, {}{}\n", grouped(own), megabytes(own),
             own == dense ? std::string(", all dense")
                          : fmt::format(";\n                 {} than its dense baseline's {}",
                                        times_text(dense, own), grouped(dense)));
   flush_output();  // the rest takes a while
-  PhaseCosts costs = measure_phases(recipe, data.vocabulary, processes, data.tokenizer);
+  PhaseCosts costs = measure_phases(recipe, data.vocabulary, processes, data.tokenizer, pass);
   double seconds = 0, checkpoint = 0;
   bool known = true;
   for (std::size_t i = 0; i < costs.phases.size(); ++i) {
     PhaseCost& phase = costs.phases[i];
-    if (!phase.steps && phase.epochs && i < micro_batches.size())
-      phase.steps = std::ceil(*phase.epochs * micro_batches[i] /
+    if (!phase.steps && phase.epochs && i < pass.size())
+      phase.steps = std::ceil(*phase.epochs * pass[i].micro_batches /
                               static_cast<double>(recipe.phases[i].micro_batches_per_step));
     known = known && phase.steps;
     const auto parameters = static_cast<int>(MemoryKind::parameters);
@@ -80,7 +89,7 @@ std::optional<double> print_training_plan(const Recipe& recipe, const PlannedDat
   divide_hours(costs);
   for (const PhaseCost& phase : costs.phases) seconds += phase.steps.value_or(0) * phase.seconds;
   print_out("{}\n", phase_costs_text(costs));
-  if (const std::string passes = passes_text(costs, recipe, micro_batches); !passes.empty())
+  if (const std::string passes = passes_text(costs, recipe, pass); !passes.empty())
     print_out("passes           {} over the training data{}\n", passes,
               data.tokenizer == nullptr ? ", about" : "");
   if (recipe.distillation && !recipe.distillation->cache.empty())

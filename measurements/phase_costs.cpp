@@ -33,6 +33,17 @@ StepBenchmarkOptions step_options(const Recipe& recipe, const PhaseSection& phas
   return options;
 }
 
+// The micro-batch that is nearest to the mean of a pass, of whole samples of one length.
+void hold(const PassContent& pass, StepBenchmarkOptions& options) {
+  if (pass.micro_batches <= 0 || pass.sequences <= 0) return;
+  const auto together = static_cast<double>(pass.sequences_per_sample);
+  const double samples = std::max(1.0, std::round(pass.sequences / together / pass.micro_batches));
+  options.held_sequences = std::llround(samples * together);
+  const std::int64_t longest = std::min(options.length, options.tokens / options.held_sequences);
+  options.held_length = std::clamp<std::int64_t>(std::llround(pass.tokens / pass.sequences), 1,
+                                                 std::max<std::int64_t>(longest, 1));
+}
+
 // The target does not affect the cost of a step, so any will do.
 RankStageOptions stage_of(const PhaseSection& phase) {
   RankStageOptions stage = resolve(phase.adaptation.value_or(AdaptationSection()), phase.objective).stage;
@@ -44,6 +55,7 @@ PhaseCost measure(Stepper& stepper, const Recipe& recipe, const PhaseSection& ph
   PhaseCost cost{.name = phase.name,
                  .length = phase.length,
                  .tokens = phase.tokens_per_micro_batch * phase.micro_batches_per_step,
+                 .mean_tokens = phase.tokens_per_micro_batch * phase.micro_batches_per_step,
                  .steps = phase.steps,
                  .epochs = phase.epochs};
   std::vector<double> seconds = step_times(stepper);
@@ -92,7 +104,7 @@ void divide_hours(PhaseCosts& costs) {
 }
 
 PhaseCosts measure_phases(const Recipe& recipe, std::int64_t vocabulary, int processes,
-                          const data::Tokenizer* tokenizer) {
+                          const data::Tokenizer* tokenizer, const std::vector<PassContent>& passes) {
   if (recipe.phases.empty()) throw UsageError("the recipe has no phases to plan; add a [[phase]]");
   const EncoderConfig config = encoder_config(recipe, vocabulary);
   prepare_threads(static_cast<int>(recipe.run.threads));
@@ -113,9 +125,10 @@ PhaseCosts measure_phases(const Recipe& recipe, std::int64_t vocabulary, int pro
     teacher = find_teacher(recipe, *tokenizer, config, processor);
   costs.teacher = memory_in_use(processor.allocator);
   for (int kind = 0; kind < memory_kinds; ++kind) costs.teacher[kind] -= before[kind];
-  const auto options_of = [&](const Recipe& own, const PhaseSection& phase) {
-    StepBenchmarkOptions options = step_options(own, phase, vocabulary);
+  const auto options_of = [&](const Recipe& own, std::size_t phase) {
+    StepBenchmarkOptions options = step_options(own, recipe.phases[phase], vocabulary);
     if (teacher) options.teacher = &teacher->teacher();
+    if (phase < passes.size()) hold(passes[phase], options);
     return options;
   };
   std::optional<Stepper> stepper;
@@ -125,14 +138,18 @@ PhaseCosts measure_phases(const Recipe& recipe, std::int64_t vocabulary, int pro
     if (!stepper || becomes_dense(recipe, static_cast<std::int64_t>(i))) {
       stepper.reset();  // its memory first
       processor.allocator.reset_peaks();
-      stepper.emplace(options_of(own, phase), processor);
+      stepper.emplace(options_of(own, i), processor);
     }
     if (phase.objective == PhaseObjective::fixed || !recipe.tensorized.enabled)
       stepper->keep_ranks();
     else
       stepper->adapt_ranks(stage_of(phase));
-    stepper->set_batch(options_of(own, phase));
+    const StepBenchmarkOptions options = options_of(own, i);
+    stepper->set_batch(options);
     costs.phases.push_back(measure(*stepper, own, phase, processes));
+    if (options.held_sequences > 0)
+      costs.phases.back().mean_tokens =
+          options.held_sequences * options.held_length * phase.micro_batches_per_step;
     for (int kind = 0; kind < memory_kinds; ++kind) costs.phases.back().bytes[kind] += costs.teacher[kind];
   }
   stepper.reset();
@@ -169,7 +186,7 @@ std::string phase_costs_text(const PhaseCosts& costs) {
     const std::optional<double> of_phase = phase.hours();
     hours += of_phase.value_or(0);
     known = known && of_phase;
-    table.add({phase.name, std::to_string(phase.length), grouped(phase.tokens),
+    table.add({phase.name, std::to_string(phase.length), grouped(phase.mean_tokens),
                fmt::format("{:.1f}", phase.seconds * 1e3),
                phase.samples == 1 ? std::string("(one step)")
                                   : fmt::format("({:.1f} to {:.1f})", phase.least * 1e3, phase.most * 1e3),

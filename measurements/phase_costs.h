@@ -14,7 +14,8 @@ namespace comera {
 // The cost of a recipe's phase on this machine.
 struct PhaseCost {
   std::string name;
-  std::int64_t length = 0, tokens = 0;  // of a sequence, and the maximum of a step
+  std::int64_t length = 0, tokens = 0;  // of a sequence, and of a step, at most
+  std::int64_t mean_tokens = 0;         // of a step
   // A step with all its micro-batches: the median, and the range. A phase that adapts ranks is measured with
   // the recipe's initial ranks.
   double seconds = 0, least = 0, most = 0;
@@ -37,13 +38,21 @@ struct PhaseCosts {
   MemoryByKind teacher{};  // of it in the bytes of each phase
 };
 
+// What the micro-batches of a pass over the data hold in all.
+struct PassContent {
+  double micro_batches = 0, sequences = 0, tokens = 0;
+  std::int64_t sequences_per_sample = 1;
+};
+
 // Trains a model of random weights on random tokens, a few steps of each phase, on the recipe's device and
 // threads. In a job of several processes, these share the micro-batches of a step; their communication is not
 // included. tokenizer: if not null, a student is answered by its teacher; from kept answers it is measured
-// without. UsageError for a recipe without phases, for what the device does not support, and for a teacher
-// that does not fit.
+// without. passes: of each phase; micro-batches then hold what they hold in the mean, in equal sequences,
+// otherwise as much as they can. UsageError for a recipe without phases, for what the device does not
+// support, and for a teacher that does not fit.
 PhaseCosts measure_phases(const Recipe& recipe, std::int64_t vocabulary, int processes = 1,
-                          const data::Tokenizer* tokenizer = nullptr);
+                          const data::Tokenizer* tokenizer = nullptr,
+                          const std::vector<PassContent>& passes = {});
 
 // Divides max_hours among the phases by their tokens, as a run does, if all have steps; does nothing without
 // max_hours, or when called again.

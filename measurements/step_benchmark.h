@@ -26,6 +26,8 @@ struct StepBenchmarkOptions {
   bool initialize = true;      // parameters; otherwise steps can only be counted
   bool graphs = true;          // on a GPU: replays recorded steps
   Teacher* teacher = nullptr;  // of a student; null: it learns from no answers
+  // What the micro-batch holds, if it is not full; 0 sequences: it is.
+  std::int64_t held_sequences = 0, held_length = 0;
 };
 
 using MemoryByKind = std::array<std::size_t, memory_kinds>;  // bytes

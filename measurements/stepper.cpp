@@ -44,7 +44,8 @@ MicroBatchCapacity capacity_of(const StepBenchmarkOptions& options) {
   const EncoderConfig& config = options.config;
   MicroBatchCapacity capacity =
       data::capacity_for(options.tokens, options.length, options.mask_probability, config.vocabulary);
-  capacity.sequences = std::max<std::int64_t>(capacity.sequences, options.tokens / options.length);
+  capacity.sequences =
+      std::max({capacity.sequences, options.tokens / options.length, options.held_sequences});
   if (!is_pretraining(config.head)) capacity.masked = 0;
   make_room_for_targets(config.head, capacity);
   capacity.scores = config.scores_per_example(capacity.sequences);
@@ -62,10 +63,12 @@ data::Batch random_batch(const StepBenchmarkOptions& options, const MicroBatchCa
     return std::min<std::int32_t>(static_cast<std::int32_t>(rank),
                                   static_cast<std::int32_t>(config.vocabulary) - 1);
   };
-  const std::int64_t sequences = options.tokens / options.length;
+  const bool full = options.held_sequences == 0;
+  const std::int64_t length = full ? options.length : options.held_length;
+  const std::int64_t sequences = full ? options.tokens / length : options.held_sequences;
   for (std::int64_t s = 0; s < sequences; ++s) {
-    std::vector<std::int32_t> ids(options.length), positions, targets;
-    for (std::int64_t i = 0; i < options.length; ++i) {
+    std::vector<std::int32_t> ids(length), positions, targets;
+    for (std::int64_t i = 0; i < length; ++i) {
       ids[i] = draw();
       if (is_pretraining(config.head) && uniform(engine) < options.mask_probability) {
         positions.push_back(static_cast<std::int32_t>(i));
@@ -76,7 +79,7 @@ data::Batch random_batch(const StepBenchmarkOptions& options, const MicroBatchCa
       }
     }
     if (config.head == HeadKind::question_answering) positions = targets = {0, 1};
-    batch.add_sequence(ids.data(), nullptr, options.length, positions, targets,
+    batch.add_sequence(ids.data(), nullptr, length, positions, targets,
                        static_cast<std::int32_t>(s % config.classes));
   }
   data::finish_batch(batch, right_rows);

@@ -66,6 +66,26 @@ TEST_F(PhaseCostsTest, StepsAndHoursOfEachPhase) {
                              HasSubstr("activations"), HasSubstr("\nall ")));
 }
 
+TEST_F(PhaseCostsTest, MicroBatchesHoldWhatTheyHoldInTheMean) {
+  const Recipe recipe = this->recipe("unused", {"run.threads=1"});
+  const PhaseCosts full = measure_phases(recipe, vocabulary);
+  // 2.4 and 1.6 samples of two sequences of 10.3 and 9.6 tokens; nothing is known of the second phase.
+  for (const auto& [samples, tokens, expected] : {std::tuple{24, 494.0, 40}, std::tuple{16, 307.0, 40}}) {
+    const PassContent pass{
+        .micro_batches = 10, .sequences = 2.0 * samples, .tokens = tokens, .sequences_per_sample = 2};
+    const PhaseCosts held = measure_phases(recipe, vocabulary, 1, nullptr, {pass});
+    EXPECT_EQ(held.phases[0].mean_tokens, expected * recipe.phases[0].micro_batches_per_step);
+    EXPECT_EQ(held.phases[0].tokens, full.phases[0].tokens);
+    EXPECT_EQ(held.phases[0].bytes, full.phases[0].bytes);  // the room that a run keeps
+    EXPECT_EQ(held.phases[1].mean_tokens, held.phases[1].tokens);
+    EXPECT_THAT(phase_costs_text(held), HasSubstr(fmt::format(" {} ", held.phases[0].mean_tokens)));
+  }
+  // Sequences never get longer than there is room for.
+  const std::int64_t room = recipe.phases[0].tokens_per_micro_batch;
+  const PassContent dense{.micro_batches = 1, .sequences = 3, .tokens = 10.0 * static_cast<double>(room)};
+  EXPECT_LE(measure_phases(recipe, vocabulary, 1, nullptr, {dense}).phases[0].mean_tokens, room);
+}
+
 TEST_F(PhaseCostsTest, HoursAreDividedAsARunDividesThem) {
   const Recipe recipe = this->recipe("unused", {"run.threads=1", "run.max_hours=3"});
   const PhaseCosts costs = measure_phases(recipe, vocabulary);

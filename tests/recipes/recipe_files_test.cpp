@@ -32,12 +32,14 @@ TEST(RecipeFiles, SixEncoderHasThePapersSize) {
   EXPECT_EQ(config.head, HeadKind::classification);
 }
 
-// The same encoder but for positions and where its vector comes from; what compares two texts is four times
-// as wide.
+// The same encoder but for positions, where its vector comes from and a diagonal in the pooler; what compares
+// two texts is four times as wide.
 TEST(RecipeFiles, SixEncoderForPairsHasTheSameLayers) {
   const EncoderConfig paper = encoder_config(delivered("six_encoder_mnli.toml"));
   const EncoderConfig pairs = encoder_config(delivered("six_encoder_pairs.toml"));
-  EXPECT_EQ(pairs.tensorized, paper.tensorized);
+  TensorizedConfig with_diagonal = paper.tensorized;
+  with_diagonal.head->diagonal = true;
+  EXPECT_EQ(pairs.tensorized, with_diagonal);
   EXPECT_EQ(pairs.pairs, PairEncoding::separate);
   EXPECT_EQ(pairs.positions, Positions::relative);
   EXPECT_EQ(dense_parameters(pairs),

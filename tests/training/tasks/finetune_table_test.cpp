@@ -2,6 +2,8 @@
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
 
+#include <sstream>
+
 #include "tests/training/finetune_fixture.h"
 
 namespace comera::test {
@@ -454,6 +456,15 @@ TEST_F(FinetuneTable, SaysWhatItsScoresAreWorth) {
          {"t.tsv: is a table where a recipe is expected"});
 }
 
+// Of the first phase of a dry run.
+std::int64_t tokens_a_step(const std::string& output) {
+  std::istringstream row(output.substr(output.find('\n', output.find("tokens a step")) + 1));
+  std::string name, length, tokens;
+  row >> name >> length >> tokens;
+  std::erase(tokens, ',');
+  return std::stoll(tokens);
+}
+
 // Neither writes anything.
 TEST_F(FinetuneTable, ShowsItsCostAndFindsRates) {
   const std::string input = table("t.tsv", "sentence\tlabel", "%a\t%y");
@@ -461,6 +472,11 @@ TEST_F(FinetuneTable, ShowsItsCostAndFindsRates) {
   ASSERT_EQ(plan.code, 0) << plan.output;
   EXPECT_THAT(plan.output, AllOf(HasSubstr("t.tsv, 60 rows"), HasSubstr("passes           task 1"),
                                  HasSubstr("nothing was written")));
+  // Longer texts fill the steps more.
+  const ProgramResult longer =
+      tune(table("l.tsv", "sentence\tlabel", "%a %a %a %a %a %a\t%y"), {"--dry-run"});
+  ASSERT_EQ(longer.code, 0) << longer.output;
+  EXPECT_LT(tokens_a_step(plan.output), tokens_a_step(longer.output));
   const ProgramResult rates = tune(input, {"--find-rate", "--trial-steps", "5"});
   ASSERT_EQ(rates.code, 0) << rates.output;
   EXPECT_THAT(rates.output, HasSubstr("loss over the last fifth of 5 steps"));
