@@ -20,7 +20,8 @@ from plot import draw  # pylint: disable=wrong-import-position
 
 ARCHIVES = [ROOT / "bench/results" / name
             for name in ("2026-11-26-h100-second-metrics.tar.xz", "2026-11-27-h200-metrics.tar.xz",
-                         "2026-11-27-mnli-apart-metrics.tar.xz", "2026-11-28-mnli-apart-metrics.tar.xz")]
+                         "2026-11-27-mnli-apart-metrics.tar.xz", "2026-11-28-mnli-apart-metrics.tar.xz",
+                         "2026-12-02-mnli-diagonal-metrics.tar.xz")]
 
 # (run, what it is, it begins with) in the order of the table.
 RUNS = [
@@ -49,6 +50,9 @@ RUNS = [
     ("g-3", "texts apart, seed 3", None),
     ("ac-3", "without pruning (control)", "g-3"),
     ("al-3", "late stage to 0.2", "g-3"),
+    ("gd-1", "texts apart, a diagonal beside the pooler's train, seed 1", None),
+    ("gd-2", "the same, seed 2", None),
+    ("gd-3", "the same, seed 3", None),
     ("j-1", "in one sequence, falling rates, seed 1, WordPiece", None),
     ("j-2", "the same, seed 2", None),
     ("j-3", "the same, seed 3", None),
