@@ -74,7 +74,8 @@ void require_learned(const InferenceOptions& options, const LoadedModel& loaded,
 }
 
 void say(const std::filesystem::path& file, const std::vector<std::string>& columns, const char* what) {
-  log_info("{}: using column '{}' as the {}\n", file.string(), fmt::join(columns, "' and '"), what);
+  log_info("{}: using column{} '{}' as the {}\n", file.string(), columns.size() == 1 ? "" : "s",
+           fmt::join(columns, "' and '"), what);
 }
 
 // Lines of a plain text have no column of their own.

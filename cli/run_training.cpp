@@ -104,6 +104,13 @@ bool is_no_better_than_guessing(const TrainingRun& run, const TrainingOutcome& o
   return (has_best ? outcome.best_score : last.value(metric)) <= 0;
 }
 
+bool is_no_better_than_the_mean(const TrainingRun& run, const TrainingOutcome& outcome) {
+  const auto* task = dynamic_cast<const EncoderTask*>(&run.task());
+  if (!outcome.evaluation || task == nullptr) return false;
+  const data::TaskScores& last = sets_of(*outcome.evaluation).front();
+  return last.kind == data::TaskKind::regression && last.loss >= task->loss_unit();
+}
+
 void print_scores(const TrainingRun& run, const TrainingOutcome& outcome) {
   if (outcome.evaluation) print_long("last             " + run.task().describe(*outcome.evaluation));
   if (!outcome.best.empty())
@@ -112,7 +119,12 @@ void print_scores(const TrainingRun& run, const TrainingOutcome& outcome) {
               grouped(outcome.best_step), outcome.best.string());
   else if (outcome.evaluation)
     print_no_best(run);
-  if (is_no_better_than_guessing(run, outcome))
+  if (is_no_better_than_the_mean(run, outcome))
+    log_info(
+        "note: the model is no better than one that always gives the mean of the scores; more rows, more "
+        "epochs "
+        "(phase.0.epochs), other rates (phase.0.learning_rate), or scores between 0 and 5 may help\n");
+  else if (is_no_better_than_guessing(run, outcome))
     log_info(
         "note: the model is no better than one that always gives the most frequent answer; more rows, more "
         "epochs (phase.0.epochs) or other rates (phase.0.learning_rate) may help\n");

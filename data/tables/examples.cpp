@@ -120,7 +120,8 @@ std::optional<Examples::Answer> Examples::answer_of(const Task& task, const Tabl
   if (has_label_columns(task)) {
     for (std::size_t i = 0; i < task.labels.size(); ++i) {
       const auto value = truth_of(without_spaces(*row.fields[place + i]));
-      if (!value) return refusals.skip("a label's column has neither 0 nor 1", row);
+      if (!value)
+        return refusals.skip("a label's column has neither 0 nor 1 (write 0 where there is nothing)", row);
       answer.targets.push_back(*value ? 1.F : 0.F);
     }
     return answer;

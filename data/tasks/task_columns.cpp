@@ -3,12 +3,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <map>
 #include <unordered_set>
 
+#include "data/tasks/column_names.h"
 #include "data/vectors/passages.h"
 #include "storage/folder.h"
 
@@ -18,83 +18,21 @@ namespace {
 
 using Columns = std::vector<std::string>;
 
-// "Sentence 1", "sentence_1" and "sentence1" are one name. Letters beyond ASCII stay as they are.
-std::string plain_name(const std::string& name) {
-  std::string letters;
-  for (const unsigned char c : name)
-    if (c >= 0x80 || std::isalnum(c) != 0) letters += static_cast<char>(std::tolower(c));
-  return letters;
-}
-
-bool is_any_name_of(const std::string& name, std::initializer_list<const char*> names) {
-  return std::ranges::any_of(names, [&](const char* other) { return name == other; });
-}
-
-bool is_text_name(const std::string& name) {
-  return is_any_name_of(name,
-                        {"abstract",  "answer",     "article",  "body",      "code",        "comment",
-                         "content",   "context",    "document", "headline",  "hypothesis",  "message",
-                         "paragraph", "passage",    "post",     "premise",   "query",       "question",
-                         "review",    "reviewtext", "sentence", "sms",       "string",      "summary",
-                         "text",      "title",      "tweet",    "utterance", "description", "documentation"});
-}
-
-// "sentence" of "sentence1", "text" of "textb", "string" of "1string"; otherwise empty.
-std::string numbered_stem(const std::string& name, char number, char letter) {
-  if (name.empty()) return {};
-  if (name.back() == number || name.back() == letter)
-    if (std::string stem = name.substr(0, name.size() - 1); is_text_name(stem)) return stem;
-  if (name.front() == number && is_text_name(name.substr(1))) return name.substr(1);
-  return {};
-}
-
-bool is_text_or_numbered(const std::string& name) {
-  return is_text_name(name) || !numbered_stem(name, '1', 'a').empty() ||
-         !numbered_stem(name, '2', 'b').empty();
-}
-
-bool is_label_name(const std::string& name) {
-  return is_any_name_of(
-      name,
-      {"category",  "class",      "emotion",         "goldlabel", "grade",  "intent",           "isduplicate",
-       "label",     "labels",     "polarity",        "quality",   "rating", "relatednessscore", "score",
-       "sentiment", "similarity", "similarityscore", "star",      "stars",  "target",           "topic",
-       "y"});
-}
-
-// Whose whole numbers are an amount.
-bool is_score_name(const std::string& name) {
-  return is_any_name_of(name,
-                        {"grade", "rating", "relatednessscore", "score", "similarity", "similarityscore"});
-}
-
-bool is_id_name(const std::string& name) {
-  return name.empty() ||
-         is_any_name_of(name, {"docid", "guid", "id", "idx", "index", "line", "linenumber", "number",
-                               "pairid", "promptid", "row", "rowid", "uid", "uuid", "unnamed0"});
-}
-
-// In this order.
-bool is_pair_of_texts(const std::string& first, const std::string& second) {
-  const std::string stem = numbered_stem(first, '1', 'a');
-  if (!stem.empty() && stem == numbered_stem(second, '2', 'b')) return true;
-  static const std::vector<std::pair<const char*, const char*>> pairs = {
-      {"premise", "hypothesis"}, {"question", "answer"},    {"question", "passage"},  {"question", "context"},
-      {"question", "sentence"},  {"question", "paragraph"}, {"question", "text"},     {"query", "passage"},
-      {"query", "document"},     {"query", "text"},         {"title", "body"},        {"title", "text"},
-      {"title", "abstract"},     {"title", "content"},      {"title", "description"}, {"title", "review"},
-      {"headline", "body"},      {"documentation", "code"}, {"context", "question"},  {"document", "summary"},
-      {"article", "summary"}};
-  return std::ranges::any_of(pairs,
-                             [&](const auto& pair) { return first == pair.first && second == pair.second; });
-}
-
 // A field as a number; none if it is something else.
 std::optional<double> number_in(std::string_view text) {
   double value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (code != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
   return value;
+}
+
+// A number that people write so, but programs read as text: "4,51", "1,096" or "10 %".
+bool is_number_for_people(std::string_view text) {
+  std::string plain(text);
+  if (plain.ends_with('%')) plain.pop_back();
+  if (plain.ends_with(' ')) plain.pop_back();
+  std::erase(plain, ',');
+  return plain.size() < text.size() && std::ranges::count(text, ',') <= 3 && number_in(plain).has_value();
 }
 
 std::string lower_case(std::string_view text) {
@@ -119,6 +57,8 @@ struct Contents {
   std::int64_t rows = 0;  // with something in it
   std::int64_t numbers = 0, fractions = 0, lists = 0, words = 0;
   std::int64_t missing = 0;                // "NaN" and the like, as programs write where there is nothing
+  std::int64_t for_people = 0;             // numbers that programs read as text
+  double sum = 0, squares = 0;             // of the numbers
   std::unordered_set<std::string> values;  // at most most_labels + 1
 
   void add(std::string_view field, FieldKind kind) {
@@ -130,6 +70,10 @@ struct Contents {
     if (const auto number = number_in(field)) {
       ++numbers;
       fractions += *number != std::trunc(*number) ? 1 : 0;
+      sum += *number;
+      squares += *number * *number;
+    } else {
+      for_people += is_number_for_people(field) ? 1 : 0;
     }
     const std::vector<std::string> several =
         kind == FieldKind::words ? labels_in(field, kind, {}) : std::vector<std::string>{std::string(field)};
@@ -140,6 +84,7 @@ struct Contents {
   }
 
   bool all_numbers() const { return numbers > 0 && numbers + missing == rows; }
+  bool all_numbers_for_people() const { return for_people > 0 && numbers + for_people + missing == rows; }
   double mean_words() const { return static_cast<double>(words) / static_cast<double>(rows); }
   bool is_free_text() const {
     return rows > 0 && numbers * 10 < rows && mean_words() >= 3 &&
@@ -162,6 +107,7 @@ class TaskTable {
     TableRow row;
     reader.next(row);  // JSON members are known from the first object
     all_ = reader.columns();
+    found_format_ = reader.format();
     has_header_line_ = header && (reader.format() == TableFormat::tsv || reader.format() == TableFormat::csv);
     if (all_.empty())
       throw UsageError(fmt::format("{}: has no columns; give a table with rows", file_.string()));
@@ -194,9 +140,8 @@ class TaskTable {
   [[noreturn]] void ask(const std::string& what, const std::string& option) const {
     if (all_.size() == 1)
       throw UsageError(
-          fmt::format("{}: has only the column '{}', but a table to learn from has a text and a label; "
-                      "if its fields are apart by other than tabs (.tsv) or commas (.csv), save it so",
-                      file_.string(), all_[0]));
+          fmt::format("{}: has only the column '{}', but a table to learn from has a text and a label; {}",
+                      file_.string(), printable(all_[0]), other_format()));
     const bool unnamed = header_ && std::ranges::none_of(columns_, [](const std::string& column) {
                            return is_label_name(plain_name(column)) || is_text_name(plain_name(column));
                          });
@@ -230,8 +175,24 @@ class TaskTable {
   }
 
  private:
+  static std::string printable(std::string name) {
+    for (std::size_t at = 0; (at = name.find('\t', at)) != name.npos;) name.replace(at, 1, "\\t");
+    return name;
+  }
+  // What may be meant by a table of one column.
+  std::string other_format() const {
+    const std::string& name = all_[0];
+    if (found_format_ == TableFormat::text)
+      return "lines are read as texts; if it is a table, give --set task.format=csv, or tsv if tabs are "
+             "between its fields";
+    if (name.find('\t') != name.npos) return "tabs are between its fields: give --set task.format=tsv";
+    if (found_format_ == TableFormat::tsv && name.find(',') != name.npos)
+      return "commas are between its fields: give --set task.format=csv";
+    return "if its fields are apart by other than tabs (.tsv) or commas (.csv), save it so";
+  }
+
   std::filesystem::path file_;
-  TableFormat format_;
+  TableFormat format_, found_format_ = TableFormat::automatic;
   bool header_, has_header_line_ = false;
   Columns all_, columns_;  // without those whose name is not theirs alone
 };
@@ -290,9 +251,21 @@ Columns text_columns(const TaskTable& table, const Columns& labels) {
             option);
 }
 
+std::string one_for_people(const Contents& contents) {
+  Columns values(contents.values.begin(), contents.values.end());
+  std::erase_if(values, [](const std::string& value) { return !is_number_for_people(value); });
+  return values.empty() ? std::string() : *std::ranges::min_element(values);
+}
+constexpr const char* for_people_advice =
+    "write scores with a decimal point, and without other commas or %, such as 4.51";
+
 TaskKind kind_of_labels(const TaskTable& table, const std::string& label, const Contents& contents) {
   constexpr std::int64_t few = 20;
   const std::string name = plain_name(label);
+  if (contents.all_numbers_for_people() && std::ssize(contents.values) > few)
+    table.ask(fmt::format("column '{}' has values such as '{}', which is text; {}", label,
+                          one_for_people(contents), for_people_advice),
+              "--set task.kind=classification or --set task.kind=multi_label, if these are no numbers");
   if (!contents.all_numbers()) return TaskKind::classification;
   if (contents.fractions > 0) return TaskKind::regression;
   if (std::ssize(contents.values) <= few) return TaskKind::classification;
@@ -302,6 +275,31 @@ TaskKind kind_of_labels(const TaskTable& table, const std::string& label, const 
                         std::ssize(contents.values) > most_labels ? fmt::format("more than {}", most_labels)
                                                                   : std::to_string(contents.values.size())),
             "--set task.kind=classification or --set task.kind=regression");
+}
+
+// A class that seems to be several, which other classes have too; nothing if there is none.
+std::optional<std::string> one_of_several(const Contents& contents, const std::string& separator) {
+  std::unordered_set<std::string> parts;
+  std::optional<std::string> found;
+  for (const std::string& value : contents.values) {
+    const std::vector<std::string> several = labels_in(value, FieldKind::text, separator);
+    parts.insert(several.begin(), several.end());
+    if (several.size() > 1 && (!found || value < *found)) found = value;
+  }
+  return parts.size() < contents.values.size() ? found : std::nullopt;
+}
+
+// Scores that a model learns slowly, since it begins with answers near 0.
+std::optional<std::string> note_on_size(const std::string& column, const Contents& scores) {
+  if (scores.numbers < 2) return std::nullopt;
+  const auto count = static_cast<double>(scores.numbers);
+  const double mean = scores.sum / count;
+  const double deviation = std::sqrt(std::max(0.0, scores.squares / count - mean * mean));
+  if (std::abs(mean) <= 10 && deviation <= 10 && deviation >= 0.05) return std::nullopt;
+  return fmt::format(
+      "column '{}' has scores of a mean of {:.5g} and a deviation of {:.5g}, which take long to learn; write "
+      "them as (score - {:.5g}) / {:.5g} in the table, and turn predictions back",
+      column, mean, deviation, mean, deviation);
 }
 
 // Classes that may be one, or none.
@@ -324,6 +322,15 @@ std::vector<std::string> notes_on(const Contents& labels) {
     notes.push_back(
         fmt::format("{} is a class like others; if it says that the label is missing, leave it empty",
                     in_quotes(missing)));
+  if (labels.all_numbers_for_people())
+    notes.push_back(fmt::format("'{}' is a class; {}", one_for_people(labels), for_people_advice));
+  else
+    for (const char* separator : {",", ";", "|"})
+      if (const std::optional<std::string> several = one_of_several(labels, separator))
+        notes.push_back(
+            fmt::format("'{}' is one class; if it is several labels, give --set "
+                        "task.kind=multi_label --set 'task.separator=\"{}\"'",
+                        *several, separator));
   return notes;
 }
 
@@ -421,6 +428,11 @@ TaskColumns find_task_columns(const std::filesystem::path& file, TableFormat for
   if (!found.kind)
     found.kind = labels.lists > 0 ? TaskKind::multi_label : kind_of_labels(table, found.label, labels);
   if (*found.kind == TaskKind::classification) found.notes = notes_on(labels);
+  if (*found.kind == TaskKind::regression && labels.for_people > 0)
+    throw UsageError(fmt::format("{}: column '{}' has values such as '{}'; {}", file.string(), found.label,
+                                 one_for_people(labels), for_people_advice));
+  if (*found.kind == TaskKind::regression)
+    if (const std::optional<std::string> note = note_on_size(found.label, labels)) found.notes = {*note};
   if (*found.kind == TaskKind::regression && labels.numbers == 0)
     throw UsageError(
         fmt::format("{}: column '{}' has no numbers, so it has no scores to learn; omit task.kind=regression "

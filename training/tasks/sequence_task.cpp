@@ -71,10 +71,12 @@ void check_answers(const data::Task& task, const data::Examples& examples) {
         return "labels";
     }
   };
-  throw Error(
-      fmt::format("{}: all {} examples have the same {}, so there is nothing to learn; give other files, or "
-                  "another task.label",
-                  fmt::join(files_of(task.train), ", "), examples.count(), answer()));
+  const std::string left_out =
+      examples.reports().empty() ? "" : fmt::format(" ({})", fmt::join(examples.reports(), "; "));
+  throw Error(fmt::format(
+      "{}: all {} examples have the same {}, so there is nothing to learn{}; give other files, or "
+      "another task.label",
+      fmt::join(files_of(task.train), ", "), examples.count(), answer(), left_out));
 }
 
 // What follows from the kind of a task.

@@ -133,6 +133,11 @@ TEST_F(TaskColumnsTest, ThatAreNotPlainAreAskedFor) {
   EXPECT_THAT(refusal("t.tsv", "text\tother\nx\ty\n"), HasSubstr("no column looks like a label"));
   EXPECT_THAT(refusal("t.tsv", "word\tlabel\nx\ta\n"), HasSubstr("no column looks like free text"));
   EXPECT_THAT(refusal("t.csv", "text;label\nx;a\n"), HasSubstr("has only the column 'text;label'"));
+  EXPECT_THAT(refusal("t.csv", "text\tlabel\nx\ta\n"),
+              AllOf(HasSubstr("only the column 'text\\tlabel'"), HasSubstr("--set task.format=tsv")));
+  EXPECT_THAT(refusal("t.tsv", "text,label\nx,a\n"), HasSubstr("--set task.format=csv"));
+  EXPECT_THAT(refusal("t.txt", "text,label\nx,a\n"),
+              AllOf(HasSubstr("lines are read as texts"), HasSubstr("--set task.format=csv")));
   // Its header is its first row.
   EXPECT_THAT(refusal("t.tsv", table("gj04\t1\t\tthey like it", {"gj04\t1\t\ta %d", "gj%d\t0\t*\tthe %d"})),
               HasSubstr("(and --set task.header=false if its first line is no header)"));
@@ -141,6 +146,28 @@ TEST_F(TaskColumnsTest, ThatAreNotPlainAreAskedFor) {
   EXPECT_THAT(refusal("t.tsv", amounts, {.label = "votes"}),
               AllOf(HasSubstr("30 different whole numbers"), HasSubstr("--set task.kind=regression")));
   EXPECT_EQ(find("t.tsv", amounts, {.label = "votes", .kind = TaskKind::regression}).rows, 30);
+}
+
+TEST_F(TaskColumnsTest, NumbersThatAreTextAreNotTakenForClasses) {
+  std::string text = "text\tscore\n";
+  for (int i = 0; i < 30; ++i) text += fmt::format("x\t{},{:02}\n", i % 7, 3 * i);
+  const auto advice = AllOf(HasSubstr("column 'score' has values such as '0,00'"), HasSubstr("such as 4.51"));
+  EXPECT_THAT(refusal("t.tsv", text), AllOf(advice, HasSubstr("--set task.kind=multi_label")));
+  EXPECT_THAT(refusal("t.tsv", text, {.kind = TaskKind::regression}), advice);
+  EXPECT_EQ(find("t.tsv", text, {.kind = TaskKind::multi_label}).labels, 37);
+}
+
+TEST_F(TaskColumnsTest, ScoresFarFromOneAreNamed) {
+  const auto notes = [&](double mean, double deviation) {
+    std::string text = "text\tscore\n";
+    for (const double sign : {-1.0, 1.0}) text += fmt::format("x\t{:.3f}\n", mean + sign * deviation);
+    return find("t.tsv", text, {.kind = TaskKind::regression}).notes;
+  };
+  EXPECT_THAT(notes(2.5, 1.5), testing::IsEmpty());
+  EXPECT_THAT(notes(50, 25), ElementsAre(AllOf(HasSubstr("a mean of 50 and a deviation of 25"),
+                                               HasSubstr("(score - 50) / 25"))));
+  EXPECT_THAT(notes(0, 1000), ElementsAre(HasSubstr("a deviation of 1000")));
+  EXPECT_THAT(notes(0.5, 0.01), ElementsAre(HasSubstr("a deviation of 0.01")));
 }
 
 TEST_F(TaskColumnsTest, ClassesThatMayBeMeantOtherwiseAreNamed) {
@@ -152,6 +179,11 @@ TEST_F(TaskColumnsTest, ClassesThatMayBeMeantOtherwiseAreNamed) {
   EXPECT_THAT(notes({"yes", "no"}), testing::IsEmpty());
   EXPECT_THAT(notes({"yes", "Yes", "no"}), ElementsAre(HasSubstr("'Yes', 'yes' are different classes")));
   EXPECT_THAT(notes({"yes", "no", "NaN"}), ElementsAre(HasSubstr("'NaN' is a class like others")));
+  EXPECT_THAT(notes({"a,b", "a", "b", "b,c", "c"}),
+              ElementsAre(AllOf(HasSubstr("'a,b' is one class"), HasSubstr("task.separator=\",\""))));
+  EXPECT_THAT(notes({"New York, NY", "Boston, MA"}), testing::IsEmpty());
+  EXPECT_THAT(notes({"10%", "25 %", "1,096"}),
+              ElementsAre(AllOf(HasSubstr("'1,096' is a class"), HasSubstr("decimal point"))));
   // Of scores, it is what is missing.
   const TaskColumns scores = find("t.tsv", "text\tscore\nx\t1.5\ny\tNaN\nz\t2\n");
   EXPECT_EQ(scores.kind, TaskKind::regression);

@@ -142,7 +142,7 @@ TEST(Examples, MayHaveSeveralLabels) {
   ASSERT_EQ(examples.count(), 2);
   EXPECT_THAT(examples.targets(0), ElementsAre(0, 1));
   EXPECT_THAT(examples.targets(1), ElementsAre(1, 0));
-  EXPECT_THAT(examples.reports()[0], HasSubstr("has neither 0 nor 1: 1 (first in line 4)"));
+  EXPECT_THAT(examples.reports()[0], HasSubstr("(write 0 where there is nothing): 1 (first in line 4)"));
 }
 
 TEST(Examples, LabelsAreFoundAndSorted) {

@@ -451,6 +451,13 @@ TEST_F(FinetuneTable, SaysWhatItsScoresAreWorth) {
   const auto scores = last_line(folder() / "constant/metrics.jsonl", "validation")["validation"]["t"];
   EXPECT_EQ(scores["accuracy"].get<double>() <= scores["majority"].get<double>(),
             constant.output.find("no better than one that always gives") != std::string::npos);
+  // Scores of which nothing was learned.
+  const std::string scores_table = table("s.tsv", "sentence\tscore", "%a\t%i.5");
+  const ProgramResult mean = tune(scores_table, {"--output", at("mean"), "--validation", scores_table,
+                                                 "--set", "phase.0.learning_rate=1e-9"});
+  ASSERT_EQ(mean.code, 0) << mean.output;
+  EXPECT_THAT(mean.output, AllOf(HasSubstr("which take long to learn; write them as (score - "),
+                                 HasSubstr("always gives the mean of the scores")));
   expect(tune("-", {"--output", at("no")}), 2, {"save it to a file"});
   expect(run_program({"finetune", "--from", at("pre"), "--output", at("no"), "--input", input, input}), 2,
          {"t.tsv: is a table where a recipe is expected"});
