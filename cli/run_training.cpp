@@ -104,11 +104,15 @@ bool is_no_better_than_guessing(const TrainingRun& run, const TrainingOutcome& o
   return (has_best ? outcome.best_score : last.value(metric)) <= 0;
 }
 
+// Of scores: hardly any correlation, and errors as large as those of one answer to all.
 bool is_no_better_than_the_mean(const TrainingRun& run, const TrainingOutcome& outcome) {
   const auto* task = dynamic_cast<const EncoderTask*>(&run.task());
   if (!outcome.evaluation || task == nullptr) return false;
   const data::TaskScores& last = sets_of(*outcome.evaluation).front();
-  return last.kind == data::TaskKind::regression && last.loss >= task->loss_unit();
+  if (last.kind != data::TaskKind::regression) return false;
+  const double correlation =
+      outcome.best.empty() ? last.value(*run.recipe().task.metric) : outcome.best_score;
+  return correlation <= 0 || (correlation < 0.5 && last.loss >= task->loss_unit());
 }
 
 void print_scores(const TrainingRun& run, const TrainingOutcome& outcome) {
@@ -122,8 +126,7 @@ void print_scores(const TrainingRun& run, const TrainingOutcome& outcome) {
   if (is_no_better_than_the_mean(run, outcome))
     log_info(
         "note: the model is no better than one that always gives the mean of the scores; more rows, more "
-        "epochs "
-        "(phase.0.epochs), other rates (phase.0.learning_rate), or scores between 0 and 5 may help\n");
+        "epochs (phase.0.epochs), other rates (phase.0.learning_rate), or scores nearer to 0 may help\n");
   else if (is_no_better_than_guessing(run, outcome))
     log_info(
         "note: the model is no better than one that always gives the most frequent answer; more rows, more "

@@ -65,20 +65,20 @@ std::string passes_text(const PhaseCosts& costs, const Recipe& recipe,
 std::optional<double> print_training_plan(const Recipe& recipe, const PlannedData& data, int processes) {
   const EncoderConfig config = encoder_config(recipe, data.vocabulary);
   const Model model(config, host_allocator(), false);
-  const std::vector<PassContent> pass = passes_over_data(recipe, model, data);
+  const std::vector<PassContent> passes = passes_over_data(recipe, model, data);
   const std::int64_t own = model.parameters().count(), dense = dense_parameters(config);
   print_out("model            {} parameters, {}{}\n", grouped(own), megabytes(own),
             own == dense ? std::string(", all dense")
                          : fmt::format(";\n                 {} than its dense baseline's {}",
                                        times_text(dense, own), grouped(dense)));
   flush_output();  // the rest takes a while
-  PhaseCosts costs = measure_phases(recipe, data.vocabulary, processes, data.tokenizer, pass);
+  PhaseCosts costs = measure_phases(recipe, data.vocabulary, processes, data.tokenizer, passes);
   double seconds = 0, checkpoint = 0;
   bool known = true;
   for (std::size_t i = 0; i < costs.phases.size(); ++i) {
     PhaseCost& phase = costs.phases[i];
-    if (!phase.steps && phase.epochs && i < pass.size())
-      phase.steps = std::ceil(*phase.epochs * pass[i].micro_batches /
+    if (!phase.steps && phase.epochs && i < passes.size())
+      phase.steps = std::ceil(*phase.epochs * passes[i].micro_batches /
                               static_cast<double>(recipe.phases[i].micro_batches_per_step));
     known = known && phase.steps;
     const auto parameters = static_cast<int>(MemoryKind::parameters);
@@ -89,8 +89,8 @@ std::optional<double> print_training_plan(const Recipe& recipe, const PlannedDat
   divide_hours(costs);
   for (const PhaseCost& phase : costs.phases) seconds += phase.steps.value_or(0) * phase.seconds;
   print_out("{}\n", phase_costs_text(costs));
-  if (const std::string passes = passes_text(costs, recipe, pass); !passes.empty())
-    print_out("passes           {} over the training data{}\n", passes,
+  if (const std::string text = passes_text(costs, recipe, passes); !text.empty())
+    print_out("passes           {} over the training data{}\n", text,
               data.tokenizer == nullptr ? ", about" : "");
   if (recipe.distillation && !recipe.distillation->cache.empty())
     print_out("not counted      the teacher's answers, which are made and kept before the first step\n");

@@ -180,8 +180,11 @@ Exported export_model(const LoadedModel& loaded, const std::filesystem::path& ru
                             .length = longest_of(loaded.recipe),
                             .leaves_out_pooler = has_pooler(exported.form) && !exported.has_pooler,
                             .dense = config.has_vector_layer()});
+  // Texts are cut where comera cuts them; models of tokens read longer ones in windows.
+  const bool cuts = reads_sequences(config.head) || config.head == HeadKind::contrastive;
+  const std::int64_t most = config.positions == Positions::learned ? config.max_positions : 0;
   exported.tokenizer_note = data::write_tokenizer_folder(loaded.tokenizer, target.staging(), config.types,
-                                                         longest_of(loaded.recipe));
+                                                         cuts ? longest_of(loaded.recipe) : most);
   storage::write_file_durably(target.staging() / "README.md", model_card(loaded, run, exported));
   target.commit();
   return exported;

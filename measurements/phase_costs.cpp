@@ -38,7 +38,8 @@ void hold(const PassContent& pass, StepBenchmarkOptions& options) {
   if (pass.micro_batches <= 0 || pass.sequences <= 0) return;
   const auto together = static_cast<double>(pass.sequences_per_sample);
   const double samples = std::max(1.0, std::round(pass.sequences / together / pass.micro_batches));
-  options.held_sequences = std::llround(samples * together);
+  options.held_examples = std::llround(samples);
+  options.held_sequences = options.held_examples * pass.sequences_per_sample;
   const std::int64_t longest = std::min(options.length, options.tokens / options.held_sequences);
   options.held_length = std::clamp<std::int64_t>(std::llround(pass.tokens / pass.sequences), 1,
                                                  std::max<std::int64_t>(longest, 1));

@@ -27,7 +27,7 @@ struct StepBenchmarkOptions {
   bool graphs = true;          // on a GPU: replays recorded steps
   Teacher* teacher = nullptr;  // of a student; null: it learns from no answers
   // What the micro-batch holds, if it is not full; 0 sequences: it is.
-  std::int64_t held_sequences = 0, held_length = 0;
+  std::int64_t held_sequences = 0, held_length = 0, held_examples = 0;
 };
 
 using MemoryByKind = std::array<std::size_t, memory_kinds>;  // bytes

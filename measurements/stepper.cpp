@@ -82,6 +82,7 @@ data::Batch random_batch(const StepBenchmarkOptions& options, const MicroBatchCa
     batch.add_sequence(ids.data(), nullptr, length, positions, targets,
                        static_cast<std::int32_t>(s % config.classes));
   }
+  if (!full) batch.examples = static_cast<std::int32_t>(options.held_examples);
   data::finish_batch(batch, right_rows);
   return batch;
 }

@@ -58,6 +58,7 @@ struct Contents {
   std::int64_t numbers = 0, fractions = 0, lists = 0, words = 0;
   std::int64_t missing = 0;                // "NaN" and the like, as programs write where there is nothing
   std::int64_t for_people = 0;             // numbers that programs read as text
+  std::string one_for_people;              // the first of them
   double sum = 0, squares = 0;             // of the numbers
   std::unordered_set<std::string> values;  // at most most_labels + 1
 
@@ -72,8 +73,8 @@ struct Contents {
       fractions += *number != std::trunc(*number) ? 1 : 0;
       sum += *number;
       squares += *number * *number;
-    } else {
-      for_people += is_number_for_people(field) ? 1 : 0;
+    } else if (is_number_for_people(field) && for_people++ == 0) {
+      one_for_people = field;
     }
     const std::vector<std::string> several =
         kind == FieldKind::words ? labels_in(field, kind, {}) : std::vector<std::string>{std::string(field)};
@@ -84,6 +85,7 @@ struct Contents {
   }
 
   bool all_numbers() const { return numbers > 0 && numbers + missing == rows; }
+  bool has_numbers_for_people() const { return for_people > 0 && 10 * for_people >= rows - missing; }
   bool all_numbers_for_people() const { return for_people > 0 && numbers + for_people + missing == rows; }
   double mean_words() const { return static_cast<double>(words) / static_cast<double>(rows); }
   bool is_free_text() const {
@@ -185,9 +187,9 @@ class TaskTable {
     if (found_format_ == TableFormat::text)
       return "lines are read as texts; if it is a table, give --set task.format=csv, or tsv if tabs are "
              "between its fields";
-    if (name.find('\t') != name.npos) return "tabs are between its fields: give --set task.format=tsv";
+    if (name.find('\t') != name.npos) return "tabs seem to be between its fields: if so, give --set task.format=tsv";
     if (found_format_ == TableFormat::tsv && name.find(',') != name.npos)
-      return "commas are between its fields: give --set task.format=csv";
+      return "commas seem to be between its fields: if so, give --set task.format=csv";
     return "if its fields are apart by other than tabs (.tsv) or commas (.csv), save it so";
   }
 
@@ -251,11 +253,6 @@ Columns text_columns(const TaskTable& table, const Columns& labels) {
             option);
 }
 
-std::string one_for_people(const Contents& contents) {
-  Columns values(contents.values.begin(), contents.values.end());
-  std::erase_if(values, [](const std::string& value) { return !is_number_for_people(value); });
-  return values.empty() ? std::string() : *std::ranges::min_element(values);
-}
 constexpr const char* for_people_advice =
     "write scores with a decimal point, and without other commas or %, such as 4.51";
 
@@ -264,7 +261,7 @@ TaskKind kind_of_labels(const TaskTable& table, const std::string& label, const 
   const std::string name = plain_name(label);
   if (contents.all_numbers_for_people() && std::ssize(contents.values) > few)
     table.ask(fmt::format("column '{}' has values such as '{}', which is text; {}", label,
-                          one_for_people(contents), for_people_advice),
+                          contents.one_for_people, for_people_advice),
               "--set task.kind=classification or --set task.kind=multi_label, if these are no numbers");
   if (!contents.all_numbers()) return TaskKind::classification;
   if (contents.fractions > 0) return TaskKind::regression;
@@ -295,11 +292,11 @@ std::optional<std::string> note_on_size(const std::string& column, const Content
   const auto count = static_cast<double>(scores.numbers);
   const double mean = scores.sum / count;
   const double deviation = std::sqrt(std::max(0.0, scores.squares / count - mean * mean));
-  if (std::abs(mean) <= 10 && deviation <= 10 && deviation >= 0.05) return std::nullopt;
+  if (deviation == 0 || (std::abs(mean) <= 10 && deviation <= 10 && deviation >= 0.05)) return std::nullopt;
   return fmt::format(
       "column '{}' has scores of a mean of {:.5g} and a deviation of {:.5g}, which take long to learn; write "
-      "them as (score - {:.5g}) / {:.5g} in the table, and turn predictions back",
-      column, mean, deviation, mean, deviation);
+      "them as (score {} {:.5g}) / {:.5g} in the table, and turn predictions back",
+      column, mean, deviation, mean < 0 ? '+' : '-', std::abs(mean), deviation);
 }
 
 // Classes that may be one, or none.
@@ -323,9 +320,8 @@ std::vector<std::string> notes_on(const Contents& labels) {
         fmt::format("{} is a class like others; if it says that the label is missing, leave it empty",
                     in_quotes(missing)));
   if (labels.all_numbers_for_people())
-    notes.push_back(fmt::format("'{}' is a class; {}", one_for_people(labels), for_people_advice));
-  else
-    for (const char* separator : {",", ";", "|"})
+    notes.push_back(fmt::format("'{}' is a class; {}", labels.one_for_people, for_people_advice));
+  for (const char* separator : {",", ";", "|"})
       if (const std::optional<std::string> several = one_of_several(labels, separator))
         notes.push_back(
             fmt::format("'{}' is one class; if it is several labels, give --set "
@@ -428,9 +424,9 @@ TaskColumns find_task_columns(const std::filesystem::path& file, TableFormat for
   if (!found.kind)
     found.kind = labels.lists > 0 ? TaskKind::multi_label : kind_of_labels(table, found.label, labels);
   if (*found.kind == TaskKind::classification) found.notes = notes_on(labels);
-  if (*found.kind == TaskKind::regression && labels.for_people > 0)
+  if (*found.kind == TaskKind::regression && labels.has_numbers_for_people())
     throw UsageError(fmt::format("{}: column '{}' has values such as '{}'; {}", file.string(), found.label,
-                                 one_for_people(labels), for_people_advice));
+                                 labels.one_for_people, for_people_advice));
   if (*found.kind == TaskKind::regression)
     if (const std::optional<std::string> note = note_on_size(found.label, labels)) found.notes = {*note};
   if (*found.kind == TaskKind::regression && labels.numbers == 0)

@@ -1,7 +1,11 @@
 #include <gmock/gmock.h>
 
+#include <array>
+
 #include "kernels/backends/processors.h"
 #include "measurements/phase_costs.h"
+#include "measurements/stepper.h"
+#include "recipes/encoder_config.h"
 #include "tests/training/training_fixture.h"
 
 namespace comera::test {
@@ -81,9 +85,26 @@ TEST_F(PhaseCostsTest, MicroBatchesHoldWhatTheyHoldInTheMean) {
     EXPECT_THAT(phase_costs_text(held), HasSubstr(fmt::format(" {} ", held.phases[0].mean_tokens)));
   }
   // Sequences never get longer than there is room for.
-  const std::int64_t room = recipe.phases[0].tokens_per_micro_batch;
-  const PassContent dense{.micro_batches = 1, .sequences = 3, .tokens = 10.0 * static_cast<double>(room)};
-  EXPECT_LE(measure_phases(recipe, vocabulary, 1, nullptr, {dense}).phases[0].mean_tokens, room);
+  const std::int64_t room = full.phases[0].tokens, sequences = room / recipe.phases[0].length + 5;
+  const PassContent crowded{.micro_batches = 1,
+                            .sequences = static_cast<double>(sequences),
+                            .tokens = static_cast<double>(10 * room)};
+  const std::int64_t crowd = measure_phases(recipe, vocabulary, 1, nullptr, {crowded}).phases[0].mean_tokens;
+  EXPECT_LE(crowd, room);
+  EXPECT_GE(crowd, sequences);
+}
+
+TEST_F(PhaseCostsTest, ARandomBatchHoldsWhatItIsTold) {
+  StepBenchmarkOptions options;
+  options.config = encoder_config(recipe("unused", {}), vocabulary);
+  options.tokens = 64, options.length = 16;
+  const auto sizes = [&] {
+    const data::Batch batch = random_batch(options, capacity_of(options), 0);
+    return std::array{batch.sequences, batch.tokens, batch.examples};
+  };
+  EXPECT_EQ(sizes(), (std::array{4, 64, 4}));
+  options.held_sequences = 6, options.held_length = 7, options.held_examples = 3;
+  EXPECT_EQ(sizes(), (std::array{6, 42, 3}));
 }
 
 TEST_F(PhaseCostsTest, HoursAreDividedAsARunDividesThem) {

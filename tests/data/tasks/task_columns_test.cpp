@@ -155,6 +155,10 @@ TEST_F(TaskColumnsTest, NumbersThatAreTextAreNotTakenForClasses) {
   EXPECT_THAT(refusal("t.tsv", text), AllOf(advice, HasSubstr("--set task.kind=multi_label")));
   EXPECT_THAT(refusal("t.tsv", text, {.kind = TaskKind::regression}), advice);
   EXPECT_EQ(find("t.tsv", text, {.kind = TaskKind::multi_label}).labels, 37);
+  // A few among numbers are left out like other rows without a score.
+  std::string mostly = "text\tscore\nx\t1,096\n";
+  for (int i = 0; i < 30; ++i) mostly += fmt::format("x\t{}.5\n", i);
+  EXPECT_EQ(find("t.tsv", mostly, {.kind = TaskKind::regression}).rows, 31);
 }
 
 TEST_F(TaskColumnsTest, ScoresFarFromOneAreNamed) {
@@ -167,7 +171,9 @@ TEST_F(TaskColumnsTest, ScoresFarFromOneAreNamed) {
   EXPECT_THAT(notes(50, 25), ElementsAre(AllOf(HasSubstr("a mean of 50 and a deviation of 25"),
                                                HasSubstr("(score - 50) / 25"))));
   EXPECT_THAT(notes(0, 1000), ElementsAre(HasSubstr("a deviation of 1000")));
+  EXPECT_THAT(notes(-50, 25), ElementsAre(HasSubstr("(score + 50) / 25")));
   EXPECT_THAT(notes(0.5, 0.01), ElementsAre(HasSubstr("a deviation of 0.01")));
+  EXPECT_THAT(notes(50, 0), testing::IsEmpty());  // that all are one is said later
 }
 
 TEST_F(TaskColumnsTest, ClassesThatMayBeMeantOtherwiseAreNamed) {
@@ -181,6 +187,8 @@ TEST_F(TaskColumnsTest, ClassesThatMayBeMeantOtherwiseAreNamed) {
   EXPECT_THAT(notes({"yes", "no", "NaN"}), ElementsAre(HasSubstr("'NaN' is a class like others")));
   EXPECT_THAT(notes({"a,b", "a", "b", "b,c", "c"}),
               ElementsAre(AllOf(HasSubstr("'a,b' is one class"), HasSubstr("task.separator=\",\""))));
+  EXPECT_THAT(notes({"1", "2", "1,2"}),
+              ElementsAre(HasSubstr("'1,2' is a class"), HasSubstr("'1,2' is one class; if it is several")));
   EXPECT_THAT(notes({"New York, NY", "Boston, MA"}), testing::IsEmpty());
   EXPECT_THAT(notes({"10%", "25 %", "1,096"}),
               ElementsAre(AllOf(HasSubstr("'1,096' is a class"), HasSubstr("decimal point"))));

@@ -453,11 +453,15 @@ TEST_F(FinetuneTable, SaysWhatItsScoresAreWorth) {
             constant.output.find("no better than one that always gives") != std::string::npos);
   // Scores of which nothing was learned.
   const std::string scores_table = table("s.tsv", "sentence\tscore", "%a\t%i.5");
-  const ProgramResult mean = tune(scores_table, {"--output", at("mean"), "--validation", scores_table,
-                                                 "--set", "phase.0.learning_rate=1e-9"});
+  const ProgramResult mean =
+      tune(scores_table, {"--output", at("mean"), "--validation", scores_table, "--set",
+                          "phase.0.learning_rate=1e-9", "--set", "phase.0.length=20"});
   ASSERT_EQ(mean.code, 0) << mean.output;
   EXPECT_THAT(mean.output, AllOf(HasSubstr("which take long to learn; write them as (score - "),
                                  HasSubstr("always gives the mean of the scores")));
+  // transformers cuts texts to what was learned.
+  ASSERT_EQ(run_program({"export", at("mean"), "--to", at("hf")}).code, 0);
+  EXPECT_THAT(read_text(folder() / "hf/tokenizer_config.json"), HasSubstr("\"model_max_length\": 20"));
   expect(tune("-", {"--output", at("no")}), 2, {"save it to a file"});
   expect(run_program({"finetune", "--from", at("pre"), "--output", at("no"), "--input", input, input}), 2,
          {"t.tsv: is a table where a recipe is expected"});
