@@ -187,7 +187,8 @@ class TaskTable {
     if (found_format_ == TableFormat::text)
       return "lines are read as texts; if it is a table, give --set task.format=csv, or tsv if tabs are "
              "between its fields";
-    if (name.find('\t') != name.npos) return "tabs seem to be between its fields: if so, give --set task.format=tsv";
+    if (name.find('\t') != name.npos)
+      return "tabs seem to be between its fields: if so, give --set task.format=tsv";
     if (found_format_ == TableFormat::tsv && name.find(',') != name.npos)
       return "commas seem to be between its fields: if so, give --set task.format=csv";
     return "if its fields are apart by other than tabs (.tsv) or commas (.csv), save it so";
@@ -322,11 +323,11 @@ std::vector<std::string> notes_on(const Contents& labels) {
   if (labels.all_numbers_for_people())
     notes.push_back(fmt::format("'{}' is a class; {}", labels.one_for_people, for_people_advice));
   for (const char* separator : {",", ";", "|"})
-      if (const std::optional<std::string> several = one_of_several(labels, separator))
-        notes.push_back(
-            fmt::format("'{}' is one class; if it is several labels, give --set "
-                        "task.kind=multi_label --set 'task.separator=\"{}\"'",
-                        *several, separator));
+    if (const std::optional<std::string> several = one_of_several(labels, separator))
+      notes.push_back(
+          fmt::format("'{}' is one class; if it is several labels, give --set "
+                      "task.kind=multi_label --set 'task.separator=\"{}\"'",
+                      *several, separator));
   return notes;
 }
 
