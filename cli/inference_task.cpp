@@ -68,6 +68,13 @@ void require_learned(const InferenceOptions& options, const LoadedModel& loaded,
       (have_names(learned.labels) || std::ssize(task.labels) != config.sequence_outputs()))
     throw UsageError(fmt::format("--set task.labels: {} has learned these {}, in this order: {}; omit it",
                                  model, config.sequence_outputs(), fmt::join(learned.labels, ", ")));
+  if (options.label.size() > 1 &&
+      (config.head != HeadKind::multi_label || !std::ranges::is_permutation(options.label, learned.labels)))
+    throw UsageError(fmt::format(
+        "--label {}: {} has learned {}; give {}", fmt::join(options.label, ","), model,
+        config.head == HeadKind::multi_label ? fmt::format("the labels {}", fmt::join(learned.labels, ", "))
+                                             : kind_of(config.head),
+        config.head == HeadKind::multi_label ? "a column of this name for each" : "one column"));
   if (learned.text.size() == 1 && task.text.size() == 2)
     throw UsageError(fmt::format("{} has learned single texts, but {} and {} are pairs; give --text COLUMN",
                                  model, task.text[0], task.text[1]));
@@ -165,6 +172,7 @@ data::Task task_for(const InferenceOptions& options, const LoadedModel& loaded,
   check_files(options, loaded.recipe.task);
   data::Task task = task_of(loaded.recipe.task, TaskUse::inference);
   require_learned(options, loaded, task);
+  if (options.label.size() > 1) task.label.clear();  // the labels' own columns
   const bool label_is_set = is_set(options, "task.label") && !labels,
              needs_label = labels && task.label.empty() && !data::has_label_columns(task);
   // The file is read twice, which is impossible for a pipe.

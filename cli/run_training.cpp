@@ -88,31 +88,27 @@ void print_clicks(const TrainingRun& run, const TrainingOutcome& outcome) {
     print_no_best(run);
 }
 
-// By the best score, where it says so; otherwise by the last one.
-bool is_no_better_than_guessing(const TrainingRun& run, const TrainingOutcome& outcome) {
-  if (!outcome.evaluation) return false;
+// What the model is no better than, if it has learned nothing: by the best score, where that says so,
+// otherwise by the last one.
+std::optional<std::string> as_good_as(const TrainingRun& run, const TrainingOutcome& outcome) {
+  if (!outcome.evaluation) return std::nullopt;
   const data::TaskScores& last = sets_of(*outcome.evaluation).front();
   const data::TaskMetric metric = *run.recipe().task.metric;
   const bool has_best = !outcome.best.empty();
-  if (last.kind == data::TaskKind::contrastive) return false;
+  const double score = has_best ? outcome.best_score : last.value(metric);
   const bool classes = last.kind == data::TaskKind::classification && metric != data::TaskMetric::matthews;
-  if (classes || metric == data::TaskMetric::accuracy) {
-    if (last.majority == 0) return false;  // of several labels
+  bool learned = score > 0;
+  if (last.kind == data::TaskKind::contrastive) {
+    learned = true;
+  } else if (last.kind == data::TaskKind::regression) {
+    learned = score >= 0.5 || (score > 0 && last.loss < last.variance);
+    if (!learned) return "the mean of the scores";
+  } else if (classes || metric == data::TaskMetric::accuracy) {
     const bool by_accuracy = has_best && metric == data::TaskMetric::accuracy;
-    return (by_accuracy ? outcome.best_score : last.accuracy) <= last.majority;
+    learned =
+        last.majority == 0 || (by_accuracy ? score : last.accuracy) > last.majority;  // 0: several labels
   }
-  return (has_best ? outcome.best_score : last.value(metric)) <= 0;
-}
-
-// Of scores: hardly any correlation, and errors as large as those of one answer to all.
-bool is_no_better_than_the_mean(const TrainingRun& run, const TrainingOutcome& outcome) {
-  const auto* task = dynamic_cast<const EncoderTask*>(&run.task());
-  if (!outcome.evaluation || task == nullptr) return false;
-  const data::TaskScores& last = sets_of(*outcome.evaluation).front();
-  if (last.kind != data::TaskKind::regression) return false;
-  const double correlation =
-      outcome.best.empty() ? last.value(*run.recipe().task.metric) : outcome.best_score;
-  return correlation <= 0 || (correlation < 0.5 && last.loss >= task->loss_unit());
+  return learned ? std::nullopt : std::optional<std::string>("the most frequent answer");
 }
 
 void print_scores(const TrainingRun& run, const TrainingOutcome& outcome) {
@@ -123,14 +119,11 @@ void print_scores(const TrainingRun& run, const TrainingOutcome& outcome) {
               grouped(outcome.best_step), outcome.best.string());
   else if (outcome.evaluation)
     print_no_best(run);
-  if (is_no_better_than_the_mean(run, outcome))
+  if (const std::optional<std::string> answer = as_good_as(run, outcome))
     log_info(
-        "note: the model is no better than one that always gives the mean of the scores; more rows, more "
-        "epochs (phase.0.epochs), other rates (phase.0.learning_rate), or scores nearer to 0 may help\n");
-  else if (is_no_better_than_guessing(run, outcome))
-    log_info(
-        "note: the model is no better than one that always gives the most frequent answer; more rows, more "
-        "epochs (phase.0.epochs) or other rates (phase.0.learning_rate) may help\n");
+        "note: the model is no better than one that always gives {}; more rows, more epochs "
+        "(phase.0.epochs) or other rates (phase.0.learning_rate) may help\n",
+        *answer);
 }
 
 // Speed, sizes, memory and the checkpoint's path.

@@ -45,6 +45,18 @@ void write_onnx(const std::filesystem::path& folder, const Model& model, OnnxOpt
 
 namespace {
 
+// A model of this configuration with the parameters of another one, which has more.
+std::unique_ptr<Model> copy_of(const Model& model, const EncoderConfig& config, const Processor& processor) {
+  auto copy = std::make_unique<Model>(config, processor.allocator, false);
+  const ParameterStore &from = model.parameters(), &to = copy->parameters();
+  for (ParameterId id = 0; id < to.size(); ++id) {
+    const auto same = from.find(to.info(id).name);
+    COMERA_CHECK(same, "the model has no {}", to.info(id).name);
+    write_tensor(to.value(id), read_tensor(from.value(*same), from.allocator()), to.allocator());
+  }
+  return copy;
+}
+
 // The encoder of a model with another head.
 std::unique_ptr<Model> without_head(const Model& model, const Processor& processor, Pooling pooling) {
   EncoderConfig config = model.config();
@@ -54,14 +66,17 @@ std::unique_ptr<Model> without_head(const Model& model, const Processor& process
   for (const char* layer : {"head.transform", "head.pooler"}) config.tensorized.ranks.erase(layer);
   if (config.tensorized.head && config.tensorized.head->output_size() != config.head_outputs())
     config.tensorized.head.reset();  // it was the shape before a narrower decoder
-  auto encoder = std::make_unique<Model>(config, processor.allocator, false);
-  const ParameterStore &from = model.parameters(), &to = encoder->parameters();
-  for (ParameterId id = 0; id < to.size(); ++id) {
-    const auto same = from.find(to.info(id).name);
-    COMERA_CHECK(same, "the model has no {}", to.info(id).name);
-    write_tensor(to.value(id), read_tensor(from.value(*same), from.allocator()), to.allocator());
-  }
-  return encoder;
+  return copy_of(model, config, processor);
+}
+
+// A regression whose head gives scores themselves, as other programs read it.
+std::unique_ptr<Model> with_plain_scores(const Model& model, const Processor& processor) {
+  EncoderConfig config = model.config();
+  config.score_mean.reset();
+  config.score_deviation.reset();
+  auto plain = copy_of(model, config, processor);
+  rescale_scores(plain->parameters(), model.config(), config);
+  return plain;
 }
 
 std::int64_t longest_of(const Recipe& recipe) {
@@ -157,17 +172,19 @@ Exported export_model(const LoadedModel& loaded, const std::filesystem::path& ru
                       const std::filesystem::path& folder, const ExportOptions& options) {
   ExportFolder target(folder, options.overwrite);
   const std::vector<CarriedParameter> carried = carried_parameters(*loaded.trained.reader);
-  std::unique_ptr<Model> encoder;
+  std::unique_ptr<Model> changed;
   const HeadKind head = loaded.model.config().head;
   const CheckpointReader& reader = *loaded.trained.reader;
   const bool random = has_random_head(reader);
   const bool modules = options.sentence_vectors || head == HeadKind::contrastive ||
                        head == HeadKind::replaced_tokens || (random && imports_vectors(reader));
   if (random || (modules && head != HeadKind::contrastive))
-    encoder = without_head(
+    changed = without_head(
         loaded.model, loaded.processor,
         modules ? vector_pooling(loaded, "export it without --sentence-vectors") : Pooling::mean);
-  const Model& model = encoder ? *encoder : loaded.model;
+  if (!changed && (loaded.model.config().score_mean || loaded.model.config().score_deviation))
+    changed = with_plain_scores(loaded.model, loaded.processor);
+  const Model& model = changed ? *changed : loaded.model;
   const EncoderConfig& config = model.config();
   Exported exported = export_weights(model, loaded.processor, loaded.tokenizer.special(),
                                      loaded.recipe.task.labels, target.staging(), options, carried);

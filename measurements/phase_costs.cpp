@@ -33,15 +33,15 @@ StepBenchmarkOptions step_options(const Recipe& recipe, const PhaseSection& phas
   return options;
 }
 
-// The micro-batch that is nearest to the mean of a pass, of whole samples of one length.
-void hold(const PassContent& pass, StepBenchmarkOptions& options) {
-  if (pass.micro_batches <= 0 || pass.sequences <= 0) return;
-  const auto together = static_cast<double>(pass.sequences_per_sample);
-  const double samples = std::max(1.0, std::round(pass.sequences / together / pass.micro_batches));
+// The micro-batch that is nearest to the mean of an epoch, of whole samples of one length.
+void fill_as_in_mean(const EpochSize& epoch, StepBenchmarkOptions& options) {
+  if (epoch.micro_batches <= 0 || epoch.sequences <= 0) return;
+  const auto together = static_cast<double>(epoch.sequences_per_sample);
+  const double samples = std::max(1.0, std::round(epoch.sequences / together / epoch.micro_batches));
   options.held_examples = std::llround(samples);
-  options.held_sequences = options.held_examples * pass.sequences_per_sample;
+  options.held_sequences = options.held_examples * epoch.sequences_per_sample;
   const std::int64_t longest = std::min(options.length, options.tokens / options.held_sequences);
-  options.held_length = std::clamp<std::int64_t>(std::llround(pass.tokens / pass.sequences), 1,
+  options.held_length = std::clamp<std::int64_t>(std::llround(epoch.tokens / epoch.sequences), 1,
                                                  std::max<std::int64_t>(longest, 1));
 }
 
@@ -105,7 +105,7 @@ void divide_hours(PhaseCosts& costs) {
 }
 
 PhaseCosts measure_phases(const Recipe& recipe, std::int64_t vocabulary, int processes,
-                          const data::Tokenizer* tokenizer, const std::vector<PassContent>& passes) {
+                          const data::Tokenizer* tokenizer, const std::vector<EpochSize>& epochs) {
   if (recipe.phases.empty()) throw UsageError("the recipe has no phases to plan; add a [[phase]]");
   const EncoderConfig config = encoder_config(recipe, vocabulary);
   prepare_threads(static_cast<int>(recipe.run.threads));
@@ -129,7 +129,7 @@ PhaseCosts measure_phases(const Recipe& recipe, std::int64_t vocabulary, int pro
   const auto options_of = [&](const Recipe& own, std::size_t phase) {
     StepBenchmarkOptions options = step_options(own, recipe.phases[phase], vocabulary);
     if (teacher) options.teacher = &teacher->teacher();
-    if (phase < passes.size()) hold(passes[phase], options);
+    if (phase < epochs.size()) fill_as_in_mean(epochs[phase], options);
     return options;
   };
   std::optional<Stepper> stepper;

@@ -38,8 +38,8 @@ struct PhaseCosts {
   MemoryByKind teacher{};  // of it in the bytes of each phase
 };
 
-// What the micro-batches of a pass over the data hold in all.
-struct PassContent {
+// What the micro-batches of an epoch hold in all.
+struct EpochSize {
   double micro_batches = 0, sequences = 0, tokens = 0;
   std::int64_t sequences_per_sample = 1;
 };
@@ -47,12 +47,12 @@ struct PassContent {
 // Trains a model of random weights on random tokens, a few steps of each phase, on the recipe's device and
 // threads. In a job of several processes, these share the micro-batches of a step; their communication is not
 // included. tokenizer: if not null, a student is answered by its teacher; from kept answers it is measured
-// without. passes: of each phase; micro-batches then hold what they hold in the mean, in equal sequences,
+// without. epochs: one of each phase; micro-batches then hold what they hold in the mean, in equal sequences,
 // otherwise as much as they can. UsageError for a recipe without phases, for what the device does not
 // support, and for a teacher that does not fit.
 PhaseCosts measure_phases(const Recipe& recipe, std::int64_t vocabulary, int processes = 1,
                           const data::Tokenizer* tokenizer = nullptr,
-                          const std::vector<PassContent>& passes = {});
+                          const std::vector<EpochSize>& epochs = {});
 
 // Divides max_hours among the phases by their tokens, as a run does, if all have steps; does nothing without
 // max_hours, or when called again.

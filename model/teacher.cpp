@@ -1,7 +1,5 @@
 #include "model/teacher.h"
 
-#include "kernels/ops/elementwise/layout.h"
-
 namespace comera {
 
 Teacher::Teacher(const Model& model, Pooling pooling, const DistillationConfig& learned,
@@ -75,14 +73,10 @@ TeacherAnswers Teacher::answer(const Context& context, const PackedBatch& batch)
     const Shape shape = of_tokens ? Shape{batch.capacity.masked, config.token_outputs()}
                                   : Shape{sequences, config.sequence_outputs()};
     answers.logits = arena.saved(shape, master);
-    if (of_tokens) {
+    if (of_tokens)
       model_.logits(step, answers.logits);
-    } else {
-      ArenaScope scope(arena);
-      const Tensor narrow = scope.tensor(shape, activations);
-      model_.predict(step, narrow);
-      run(context, Cast{.x = narrow, .y = answers.logits});
-    }
+    else
+      model_.predict(step, answers.logits);
   }
   return answers;
 }

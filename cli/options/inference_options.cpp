@@ -49,7 +49,7 @@ LoadedModel InferenceOptions::load() const {
 std::vector<std::string> InferenceOptions::all_overrides() const {
   std::vector<std::string> all = overrides;
   if (!text.empty()) all.push_back("task.text=" + Json(text).dump());
-  if (!label.empty()) all.push_back("task.label=" + Json(label).dump());
+  if (label.size() == 1) all.push_back("task.label=" + Json(label[0]).dump());
   return all;
 }
 
@@ -63,8 +63,11 @@ void add_column_options(CLI::App& command, InferenceOptions& options, bool label
   if (labels)
     command
         .add_option("--label", options.label,
-                    "The column with the label or the score (default: as in training)")
-        ->type_name("COLUMN");
+                    "The column with the label or the score, or those of several labels with 0 or 1 each "
+                    "(default: as in training)")
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->type_name("COLUMN,...");
 }
 
 MicroBatchCapacity inference_capacity(const InferenceOptions& options, const LoadedModel& loaded) {

@@ -19,9 +19,9 @@ struct InferenceOptions {
   std::filesystem::path model;  // checkpoint or run directory
   std::filesystem::path tokenizer;
   std::vector<std::string> overrides;
-  std::vector<std::string> text;  // columns; empty: the model's
-  std::string label;              // column
-  std::int64_t length = 0;        // of sequences; 0: that of the longest phase
+  std::vector<std::string> text;   // columns; empty: the model's
+  std::vector<std::string> label;  // column, or those of several labels
+  std::int64_t length = 0;         // of sequences; 0: that of the longest phase
   std::string device = "auto";
   std::int64_t threads = 0;
 

@@ -149,6 +149,13 @@ Recipe load_training_recipe(const TrainingCommandOptions& options) {
   if (!options.from.empty() && !origin) {
     const TrainedModel trained = find_trained_model(options.from);
     origin = {trained, trained.checkpoint.string()};
+    // Units of scores are those of the new data; weights follow (initialise_from).
+    Recipe base = parse_stored_recipe(trained.recipe, origin->recipe_file);
+    if (base.model.score_mean || base.model.score_deviation) {
+      base.model.score_mean.reset();
+      base.model.score_deviation.reset();
+      origin->trained.recipe = to_toml(base);
+    }
   }
   std::vector<std::string> overrides = options.recipe.overrides;
   if (origin && options.defaults) {

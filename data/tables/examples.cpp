@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <set>
@@ -175,6 +176,9 @@ void Examples::read_file(const Task& task, const Task::Set& set, Encoder& encode
   Refusals refusals;
   if (task.kind == TaskKind::contrastive) refusals.unlisted = other_label;
   TableCounts& left_out = refusals.left_out;
+  const std::array<std::string, 5> special = encoder.tokenizer().special_names();
+  std::string_view found_special;
+  std::int64_t with_special = 0;
   TableRow row;
   std::vector<std::int32_t> ids;
   while (reader.next(row)) {
@@ -190,6 +194,9 @@ void Examples::read_file(const Task& task, const Task::Set& set, Encoder& encode
         std::string& text = *row.fields[i];
         if (row.kinds[i] == FieldKind::words) std::ranges::replace(text, between_labels, ' ');
         encoder.encode(text, ids);
+        const auto named = std::ranges::find_if(
+            special, [&](const std::string& name) { return text.find(name) != std::string::npos; });
+        if (named != special.end() && with_special++ == 0) found_special = *named;
       }
       if (static_cast<std::int64_t>(ids.size()) > most_tokens) ids.resize(most_tokens);
       lacks_text |= i < task.text.size() && ids.empty();
@@ -218,6 +225,12 @@ void Examples::read_file(const Task& task, const Task::Set& set, Encoder& encode
   }
   if (const std::string report = describe_skipped(set.file, left_out); !report.empty())
     reports_.push_back(report);
+  if (with_special > 0)
+    reports_.push_back(
+        fmt::format("{}: {} with {} or another special piece's name, which is ordinary text here, and that "
+                    "piece in transformers",
+                    set.file.string(), with_special == 1 ? "1 text" : fmt::format("{} texts", with_special),
+                    found_special));
   // Whoever matches rows of a text with its lines has to know.
   if (const TableCounts& counts = reader.counts();
       reader.format() == TableFormat::text && counts.blank > 0 && set.part != TaskPart::held_out)
@@ -371,12 +384,29 @@ std::vector<std::string> find_labels(const Task& task, const std::vector<Task::S
   return labels;
 }
 
+ScoreScale find_score_scale(const Task& task, const std::vector<Task::Set>& sets) {
+  double count = 0, mean = 0, squares = 0;  // of the distances from the mean
+  for (const Task::Set& set : sets) {
+    storage::refuse_missing(set.file, "file");
+    TableReader reader(set.file, table_options(task, false, true));
+    for (TableRow row; reader.next(row);) {
+      const auto score = number(without_spaces(*row.fields[0]));
+      if (!score) continue;
+      const double distance = *score - mean;
+      mean += distance / ++count;
+      squares += distance * (*score - mean);
+    }
+  }
+  return squares > 0 ? ScoreScale{.mean = mean, .deviation = std::sqrt(squares / count)} : ScoreScale();
+}
+
 ExampleSamples::ExampleSamples(const Examples& examples, std::int64_t length, std::int64_t types,
-                               bool separate)
+                               bool separate, const ScoreScale& scale)
     : examples_(examples),
       length_(length),
       second_type_(types > 1 && !separate ? 1 : 0),
-      separate_(separate) {
+      separate_(separate),
+      scale_(scale) {
   if (length < 4 + examples.pair_separators())
     throw UsageError(fmt::format(
         "sequences of {} tokens have no room for two texts between [CLS] and separators", length));
@@ -442,7 +472,7 @@ void ExampleSamples::read(std::int64_t sample, Sample& to) {
   const auto targets = examples_.targets(sample);
   to.scores.assign(targets.begin(), targets.end());
   to.label = examples_.label(sample);
-  to.score = examples_.score(sample);
+  to.score = static_cast<float>((examples_.score(sample) - scale_.mean) / scale_.deviation);
 }
 
 }  // namespace comera::data

@@ -115,6 +115,14 @@ bool holds_labels_of(const Task& task);
 // than 1,000, or nearly one for every row, which suggests a wrong column.
 std::vector<std::string> find_labels(const Task& task, const std::vector<Task::Set>& sets);
 
+// Units of a regression's scores: the mean and the deviation of those to learn from.
+struct ScoreScale {
+  double mean = 0, deviation = 1;
+};
+
+// Of all numbers in the label's column; 0 and 1 if they are all the same.
+ScoreScale find_score_scale(const Task& task, const std::vector<Task::Set>& sets);
+
 // Examples as sequences [CLS] text 0 [SEP], or [CLS] text 0 [SEP] text 1 [SEP] with types 0 and 1, and with
 // two separators in the middle if the tokenizer is RoBERTa's. If a sequence is longer than `length`, tokens
 // are removed from the end of the text that is currently longer.
@@ -123,7 +131,9 @@ class ExampleSamples final : public SampleSource {
   // examples must outlive this. types: of the model; with one type only, both texts have type 0.
   //   separate: [CLS] text 0 [SEP] and [CLS] text 1 [SEP] are two sequences, each of up to `length`, of type
   //   0.
-  ExampleSamples(const Examples& examples, std::int64_t length, std::int64_t types, bool separate = false);
+  //   scale: of the scores of a regression, which samples have in these units.
+  ExampleSamples(const Examples& examples, std::int64_t length, std::int64_t types, bool separate = false,
+                 const ScoreScale& scale = {});
 
   std::int32_t vocabulary() const override { return examples_.vocabulary(); }
   const SpecialIds& special() const override { return examples_.special(); }
@@ -148,6 +158,7 @@ class ExampleSamples final : public SampleSource {
   std::int64_t length_;
   std::int32_t second_type_;
   bool separate_;
+  ScoreScale scale_;
 };
 
 }  // namespace comera::data

@@ -93,7 +93,10 @@ TaskScores regression_scores(std::span<const double> predictions, std::span<cons
   const std::vector<double> wanted(scores.begin(), scores.end());
   for (std::size_t i = 0; i < wanted.size(); ++i)
     result.loss += (predictions[i] - wanted[i]) * (predictions[i] - wanted[i]);
+  const double mean = std::accumulate(wanted.begin(), wanted.end(), 0.0) / static_cast<double>(wanted.size());
+  for (const double score : wanted) result.variance += (score - mean) * (score - mean);
   result.loss /= static_cast<double>(result.examples);
+  result.variance /= static_cast<double>(result.examples);
   result.pearson = correlation(predictions, wanted);
   result.spearman = correlation(ranks(predictions), ranks(wanted));
   return result;
@@ -150,6 +153,7 @@ TaskScores unknown_scores(TaskKind kind, std::int64_t examples) {
           .micro_f1 = unknown,
           .macro_f1 = unknown,
           .exact_match = unknown,
+          .variance = unknown,
           .pearson = unknown,
           .spearman = unknown,
           .mrr = unknown,

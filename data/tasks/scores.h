@@ -50,6 +50,7 @@ struct TaskScores {
   double exact_match = 0;                               // of answers in a text, whose f1 is that of words
   std::optional<UnanswerableScores> unanswerable = {};  // if questions may have no answer
 
+  double variance = 0;  // of the scores: the loss of always giving their mean
   double pearson = 0;
   double spearman = 0;  // ranks of equal values are averaged
 

@@ -26,8 +26,8 @@ std::optional<double> number_in(std::string_view text) {
   return value;
 }
 
-// A number that people write so, but programs read as text: "4,51", "1,096" or "10 %".
-bool is_number_for_people(std::string_view text) {
+// A number that is written for readers and that programs take for text: "4,51", "1,096" or "10 %".
+bool is_formatted_number(std::string_view text) {
   std::string plain(text);
   if (plain.ends_with('%')) plain.pop_back();
   if (plain.ends_with(' ')) plain.pop_back();
@@ -56,10 +56,9 @@ std::string_view trimmed(std::string_view field) {
 struct Contents {
   std::int64_t rows = 0;  // with something in it
   std::int64_t numbers = 0, fractions = 0, lists = 0, words = 0;
-  std::int64_t missing = 0;                // "NaN" and the like, as programs write where there is nothing
-  std::int64_t for_people = 0;             // numbers that programs read as text
-  std::string one_for_people;              // the first of them
-  double sum = 0, squares = 0;             // of the numbers
+  std::int64_t missing = 0;    // "NaN" and the like, as programs write where there is nothing
+  std::int64_t formatted = 0;  // formatted numbers
+  std::string first_formatted;
   std::unordered_set<std::string> values;  // at most most_labels + 1
 
   void add(std::string_view field, FieldKind kind) {
@@ -71,10 +70,8 @@ struct Contents {
     if (const auto number = number_in(field)) {
       ++numbers;
       fractions += *number != std::trunc(*number) ? 1 : 0;
-      sum += *number;
-      squares += *number * *number;
-    } else if (is_number_for_people(field) && for_people++ == 0) {
-      one_for_people = field;
+    } else if (is_formatted_number(field) && formatted++ == 0) {
+      first_formatted = field;
     }
     const std::vector<std::string> several =
         kind == FieldKind::words ? labels_in(field, kind, {}) : std::vector<std::string>{std::string(field)};
@@ -85,8 +82,9 @@ struct Contents {
   }
 
   bool all_numbers() const { return numbers > 0 && numbers + missing == rows; }
-  bool has_numbers_for_people() const { return for_people > 0 && 10 * for_people >= rows - missing; }
-  bool all_numbers_for_people() const { return for_people > 0 && numbers + for_people + missing == rows; }
+  // At least a tenth of the values.
+  bool has_formatted_numbers() const { return formatted > 0 && 10 * formatted >= rows - missing; }
+  bool all_formatted_numbers() const { return formatted > 0 && numbers + formatted + missing == rows; }
   double mean_words() const { return static_cast<double>(words) / static_cast<double>(rows); }
   bool is_free_text() const {
     return rows > 0 && numbers * 10 < rows && mean_words() >= 3 &&
@@ -106,6 +104,12 @@ class TaskTable {
       : file_(file), format_(format), header_(header) {
     storage::refuse_missing(file, "file");
     TableReader reader(file, {.format = format, .header = header});
+    if (const Columns& names = reader.columns();
+        reader.format() == TableFormat::csv && names.size() == 1 && names[0].find(';') != std::string::npos)
+      throw UsageError(fmt::format(
+          "{}: semicolons seem to be between its fields: '{}'; save it with commas or tabs (.csv, .tsv), and "
+          "numbers with a decimal point",
+          file.string(), first_line_of(names[0], 60)));
     TableRow row;
     reader.next(row);  // JSON members are known from the first object
     all_ = reader.columns();
@@ -254,15 +258,15 @@ Columns text_columns(const TaskTable& table, const Columns& labels) {
             option);
 }
 
-constexpr const char* for_people_advice =
+constexpr const char* number_advice =
     "write scores with a decimal point, and without other commas or %, such as 4.51";
 
 TaskKind kind_of_labels(const TaskTable& table, const std::string& label, const Contents& contents) {
   constexpr std::int64_t few = 20;
   const std::string name = plain_name(label);
-  if (contents.all_numbers_for_people() && std::ssize(contents.values) > few)
+  if (contents.all_formatted_numbers() && std::ssize(contents.values) > few)
     table.ask(fmt::format("column '{}' has values such as '{}', which is text; {}", label,
-                          contents.one_for_people, for_people_advice),
+                          contents.first_formatted, number_advice),
               "--set task.kind=classification or --set task.kind=multi_label, if these are no numbers");
   if (!contents.all_numbers()) return TaskKind::classification;
   if (contents.fractions > 0) return TaskKind::regression;
@@ -287,19 +291,6 @@ std::optional<std::string> one_of_several(const Contents& contents, const std::s
   return parts.size() < contents.values.size() ? found : std::nullopt;
 }
 
-// Scores that a model learns slowly, since it begins with answers near 0.
-std::optional<std::string> note_on_size(const std::string& column, const Contents& scores) {
-  if (scores.numbers < 2) return std::nullopt;
-  const auto count = static_cast<double>(scores.numbers);
-  const double mean = scores.sum / count;
-  const double deviation = std::sqrt(std::max(0.0, scores.squares / count - mean * mean));
-  if (deviation == 0 || (std::abs(mean) <= 10 && deviation <= 10 && deviation >= 0.05)) return std::nullopt;
-  return fmt::format(
-      "column '{}' has scores of a mean of {:.5g} and a deviation of {:.5g}, which take long to learn; write "
-      "them as (score {} {:.5g}) / {:.5g} in the table, and turn predictions back",
-      column, mean, deviation, mean < 0 ? '+' : '-', std::abs(mean), deviation);
-}
-
 // Classes that may be one, or none.
 std::vector<std::string> notes_on(const Contents& labels) {
   std::map<std::string, Columns> alike;  // by their lower-case form
@@ -320,8 +311,8 @@ std::vector<std::string> notes_on(const Contents& labels) {
     notes.push_back(
         fmt::format("{} is a class like others; if it says that the label is missing, leave it empty",
                     in_quotes(missing)));
-  if (labels.all_numbers_for_people())
-    notes.push_back(fmt::format("'{}' is a class; {}", labels.one_for_people, for_people_advice));
+  if (labels.all_formatted_numbers())
+    notes.push_back(fmt::format("'{}' is a class; {}", labels.first_formatted, number_advice));
   for (const char* separator : {",", ";", "|"})
     if (const std::optional<std::string> several = one_of_several(labels, separator))
       notes.push_back(
@@ -425,11 +416,10 @@ TaskColumns find_task_columns(const std::filesystem::path& file, TableFormat for
   if (!found.kind)
     found.kind = labels.lists > 0 ? TaskKind::multi_label : kind_of_labels(table, found.label, labels);
   if (*found.kind == TaskKind::classification) found.notes = notes_on(labels);
-  if (*found.kind == TaskKind::regression && labels.has_numbers_for_people())
+  if (*found.kind == TaskKind::regression && labels.has_formatted_numbers())
     throw UsageError(fmt::format("{}: column '{}' has values such as '{}'; {}", file.string(), found.label,
-                                 labels.one_for_people, for_people_advice));
-  if (*found.kind == TaskKind::regression)
-    if (const std::optional<std::string> note = note_on_size(found.label, labels)) found.notes = {*note};
+                                 labels.first_formatted, number_advice));
+  if (*found.kind == TaskKind::regression) found.rows = labels.numbers;
   if (*found.kind == TaskKind::regression && labels.numbers == 0)
     throw UsageError(
         fmt::format("{}: column '{}' has no numbers, so it has no scores to learn; omit task.kind=regression "

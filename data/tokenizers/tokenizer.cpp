@@ -270,6 +270,11 @@ std::string Tokenizer::piece(std::int32_t id) const {
   return id < model_->size() ? model_->piece(id) : "";
 }
 
+std::array<std::string, 5> Tokenizer::special_names() const {
+  return {piece(special_.pad), piece(special_.unknown), piece(special_.cls), piece(special_.separator),
+          piece(special_.mask)};
+}
+
 PieceText Tokenizer::text(std::int32_t id) const {
   require_id(id);
   if (const AddedToken* token = find_added(id)) return {.bytes = model_->added_text(token->content)};

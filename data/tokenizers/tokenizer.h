@@ -79,6 +79,8 @@ class Tokenizer {
   std::string piece(std::int32_t id) const;
   PieceText text(std::int32_t id) const;
   const SpecialIds& special() const { return special_; }
+  // "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", or as they are called here.
+  std::array<std::string, 5> special_names() const;
   // The number of separators between two texts in one sequence: 2 for RoBERTa.
   int pair_separators() const { return pair_separators_; }
   // Texts that become one id wherever they occur. Special pieces are not included: their names are ordinary
@@ -136,6 +138,7 @@ class Tokenizer {
 class Encoder {
  public:
   explicit Encoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+  const Tokenizer& tokenizer() const { return tokenizer_; }
   // Appends to ids.
   void encode(std::string_view text, std::vector<std::int32_t>& ids);
 

@@ -7,6 +7,7 @@
 #include "kernels/ops/elementwise/layer_norm.h"
 #include "kernels/ops/elementwise/layout.h"
 #include "kernels/ops/elementwise/sequence.h"
+#include "kernels/ops/products/matrix_product.h"
 #include "model/merged_encoder.h"
 #include "tensorized/fused/merging.h"
 
@@ -148,7 +149,8 @@ SequenceHead::SequenceHead(ParameterStore& store, const EncoderConfig& config)
                                .input_size = config.classifier_inputs(),
                                .output_size = config.sequence_outputs(),
                                .scores = true},
-                              {}, PlanKind::automatic)) {}
+                              {}, PlanKind::automatic)),
+      classifier_weight_(*store.find("head.classifier.weight")) {}
 
 MergedFactors SequenceHead::merge(const EncoderStep& step, Merging& merging) const {
   return pooler_->merge(step.context, step.batch.capacity.sequences, merging);
@@ -181,7 +183,7 @@ SequenceHead::Passed SequenceHead::evaluate(const EncoderStep& step, const Tenso
     run(context, Dropout{.x = features, .dropout = dropout, .step_inputs = step.inputs, .y = dropped});
     features = dropped;
   }
-  passed.answer = classifier_->forward(context, features, {});
+  passed.features = features;
   return passed;
 }
 
@@ -247,7 +249,8 @@ void SequenceHead::pass(const EncoderStep& step, const Tensor& hidden, bool grad
   const DType dtype = hidden.dtype();
   const DropoutSpec dropout = step.dropout(dropout_, dropout_site::pooler);
   const Passed passed = evaluate(step, hidden, dropout);
-  const Tensor answer = passed.answer.output();  // (examples, outputs)
+  const Linear::Saved classified = classifier_->forward(context, passed.features, {});
+  const Tensor answer = classified.output();  // (examples, outputs)
   write_loss(step, answer, gradient);
   if (gradient) {
     ArenaScope scope(context.arena);
@@ -255,7 +258,7 @@ void SequenceHead::pass(const EncoderStep& step, const Tensor& hidden, bool grad
     const Tensor dfeatures = scope.tensor({examples(step), separate ? 4 * width : width}, dtype);
     const bool mean = pooling_ == Pooling::mean;
     const Tensor dvectors = mean ? scope.tensor({sequences, width}, dtype) : dhidden;
-    classifier_->backward(context, passed.answer, {answer}, dfeatures, false);
+    classifier_->backward(context, classified, {answer}, dfeatures, false);
     if (dropout.active())
       run(context, Dropout{.x = dfeatures, .dropout = dropout, .step_inputs = step.inputs, .y = dfeatures});
     Tensor dpooled = dfeatures;
@@ -278,12 +281,33 @@ void SequenceHead::pass(const EncoderStep& step, const Tensor& hidden, bool grad
 }
 
 void SequenceHead::predict(const EncoderStep& step, const Tensor& hidden, const Tensor& y) const {
-  const std::size_t mark = step.context.arena.mark();
-  const Passed passed = evaluate(step, hidden, {});
+  const Context& context = step.context;
+  const std::size_t mark = context.arena.mark();
+  const Tensor features = evaluate(step, hidden, {}).features;
   const Tensor to = y.slice(0, {examples(step), outputs_});
-  run(step.context, Fill{.x = to, .value = 0});
-  run(step.context, Add{.x = passed.answer.output(), .y = to});
-  step.context.arena.release(mark);
+  run(context, MatrixProduct{.a = features,
+                             .b = step.store.product_value(classifier_weight_),
+                             .c = to,
+                             .m = examples(step),
+                             .n = outputs_,
+                             .k = features.dim(1),
+                             .place = "head.classifier"});
+  run(context, BiasActivationForward{.u = to, .bias = step.store.value(classifier_->bias()), .y = {}});
+  context.arena.release(mark);
+}
+
+void rescale_scores(const ParameterStore& store, const EncoderArchitecture& from,
+                    const EncoderArchitecture& to) {
+  const double factor = from.score_deviation.value_or(1) / to.score_deviation.value_or(1);
+  const auto change = [&](const char* name, double shift) {
+    const Tensor values = store.value(*store.find(name));
+    std::vector<double> numbers = read_tensor(values, store.allocator());
+    for (double& number : numbers) number = factor * number + shift;
+    write_tensor(values, numbers, store.allocator());
+  };
+  if (from.score_mean == to.score_mean && from.score_deviation == to.score_deviation) return;
+  change("head.classifier.weight", 0);
+  change("head.classifier.bias", to.output_of(from.score_mean.value_or(0)));
 }
 
 }  // namespace comera

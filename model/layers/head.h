@@ -99,14 +99,16 @@ class SequenceHead final : public Head {
   }
   MergedFactors merge(const EncoderStep& step, Merging& merging) const override;
 
-  // y (at least as many rows as examples, outputs), for prediction; rows beyond the count are undefined.
+  // y (at least as many rows as examples, outputs) in the master type, for prediction; rows beyond the count
+  // are undefined. Not rounded to the compute type, in which near scores would be equal.
   void predict(const EncoderStep& step, const Tensor& hidden, const Tensor& y) const;
 
  private:
   HeadKind kind_;
-  // The head's forward pass as far as the backward pass needs it.
+  // What the last layer reads, and the forward pass before it as far as the backward pass needs it.
   struct Passed {
-    Linear::Saved pooled, answer;
+    Linear::Saved pooled;
+    Tensor features;
   };
   Passed evaluate(const EncoderStep& step, const Tensor& hidden, const DropoutSpec& dropout) const;
   void pass(const EncoderStep& step, const Tensor& hidden, bool gradient, const Tensor& dhidden,
@@ -122,6 +124,12 @@ class SequenceHead final : public Head {
   bool weighted_;
   double dropout_;
   std::unique_ptr<Linear> pooler_, classifier_;
+  ParameterId classifier_weight_;
 };
+
+// Changes the last layer of a regression head that was learned with the units of scores in `from`, so that it
+// gives the same scores in those of `to` (EncoderArchitecture::score_of).
+void rescale_scores(const ParameterStore& store, const EncoderArchitecture& from,
+                    const EncoderArchitecture& to);
 
 }  // namespace comera

@@ -80,6 +80,11 @@ const std::vector<Key<ModelSection>>& keys_of() {
       value("pairs", &S::pairs,
             "encode the two texts of a task as one sequence (`joint`), or each alone (`separate`), so that "
             "the head compares two vectors"),
+      value(
+          "score_mean", &S::score_mean,
+          "of a regression: its scores are `score_mean` + `score_deviation` x the head's output (`finetune` "
+          "sets both by the training files' scores; 0 and 1 learn these as they are)"),
+      value("score_deviation", &S::score_deviation, above(0), "see `score_mean`"),
       value("vector_size", &S::vector_size, count(0),
             "outputs of a dense layer behind the pooling of vectors (`Dense` in sentence-transformers); 0: "
             "none"),

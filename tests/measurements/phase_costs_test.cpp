@@ -75,9 +75,9 @@ TEST_F(PhaseCostsTest, MicroBatchesHoldWhatTheyHoldInTheMean) {
   const PhaseCosts full = measure_phases(recipe, vocabulary);
   // 2.4 and 1.6 samples of two sequences of 10.3 and 9.6 tokens; nothing is known of the second phase.
   for (const auto& [samples, tokens, expected] : {std::tuple{24, 494.0, 40}, std::tuple{16, 307.0, 40}}) {
-    const PassContent pass{
+    const EpochSize epoch{
         .micro_batches = 10, .sequences = 2.0 * samples, .tokens = tokens, .sequences_per_sample = 2};
-    const PhaseCosts held = measure_phases(recipe, vocabulary, 1, nullptr, {pass});
+    const PhaseCosts held = measure_phases(recipe, vocabulary, 1, nullptr, {epoch});
     EXPECT_EQ(held.phases[0].mean_tokens, expected * recipe.phases[0].micro_batches_per_step);
     EXPECT_EQ(held.phases[0].tokens, full.phases[0].tokens);
     EXPECT_EQ(held.phases[0].bytes, full.phases[0].bytes);  // the room that a run keeps
@@ -86,9 +86,9 @@ TEST_F(PhaseCostsTest, MicroBatchesHoldWhatTheyHoldInTheMean) {
   }
   // Sequences never get longer than there is room for.
   const std::int64_t room = full.phases[0].tokens, sequences = room / recipe.phases[0].length + 5;
-  const PassContent crowded{.micro_batches = 1,
-                            .sequences = static_cast<double>(sequences),
-                            .tokens = static_cast<double>(10 * room)};
+  const EpochSize crowded{.micro_batches = 1,
+                          .sequences = static_cast<double>(sequences),
+                          .tokens = static_cast<double>(10 * room)};
   const std::int64_t crowd = measure_phases(recipe, vocabulary, 1, nullptr, {crowded}).phases[0].mean_tokens;
   EXPECT_LE(crowd, room);
   EXPECT_GE(crowd, sequences);

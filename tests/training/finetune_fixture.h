@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "tests/training/training_fixture.h"
 
@@ -70,5 +71,14 @@ class Finetune : public TrainingFixture {
     return found;
   }
 };
+
+// Of the first phase of a dry run.
+inline std::int64_t tokens_a_step(const std::string& output) {
+  std::istringstream row(output.substr(output.find('\n', output.find("tokens a step")) + 1));
+  std::string name, length, tokens;
+  row >> name >> length >> tokens;
+  std::erase(tokens, ',');
+  return std::stoll(tokens);
+}
 
 }  // namespace comera::test

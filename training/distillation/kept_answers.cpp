@@ -25,8 +25,9 @@ constexpr std::int64_t tokens_at_once = 4096;
 
 class AnsweredSamples final : public data::SampleSource {
  public:
-  AnsweredSamples(std::unique_ptr<data::SampleSource> samples, const KeptAnswers& answers)
-      : samples_(std::move(samples)), answers_(answers) {}
+  AnsweredSamples(std::unique_ptr<data::SampleSource> samples, const KeptAnswers& answers,
+                  const EncoderConfig& student)
+      : samples_(std::move(samples)), answers_(answers), student_(student) {}
 
   std::int32_t vocabulary() const override { return samples_->vocabulary(); }
   const data::SpecialIds& special() const override { return samples_->special(); }
@@ -40,12 +41,16 @@ class AnsweredSamples final : public data::SampleSource {
     samples_->read(sample, to);
     const std::span<const float> answer = answers_.of(sample);
     to.taught.assign(answer.begin(), answer.end());
+    if (student_.head != HeadKind::regression) return;
+    for (std::size_t i = answers_.vector_width(); i < to.taught.size(); ++i)
+      to.taught[i] = static_cast<float>(student_.output_of(to.taught[i]));
   }
   void complete(data::Batch& batch) const override { samples_->complete(batch); }
 
  private:
   std::unique_ptr<data::SampleSource> samples_;
   const KeptAnswers& answers_;
+  const EncoderArchitecture student_;
 };
 
 std::string made_for(const StudentOf& student, const std::string& rows) {
@@ -214,10 +219,10 @@ std::unique_ptr<const KeptAnswers> find_answers(const StudentOf& student,
 }
 
 std::unique_ptr<data::SampleSource> with_answers(std::unique_ptr<data::SampleSource> samples,
-                                                 const KeptAnswers& answers) {
+                                                 const KeptAnswers& answers, const EncoderConfig& student) {
   COMERA_CHECK(samples->count() == answers.count(), "{} answers were kept of {} texts", answers.count(),
                samples->count());
-  return std::make_unique<AnsweredSamples>(std::move(samples), answers);
+  return std::make_unique<AnsweredSamples>(std::move(samples), answers, student);
 }
 
 }  // namespace comera

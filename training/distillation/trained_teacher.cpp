@@ -106,11 +106,17 @@ Pooling pooling_of(const CheckpointReader& teacher, const Recipe& recipe, const 
   return vector_pooling(teacher, model, "learn from distillation.hidden or relations");
 }
 
-std::vector<std::string> settings_for(DType activations) {
-  const char* compute = activations == DType::bfloat16  ? "bf16"
-                        : activations == DType::float64 ? "fp64"
-                                                        : "fp32";
-  return {fmt::format("precision.compute={}", compute)};
+// The student's type, and its units of scores.
+std::vector<std::string> settings_for(const EncoderConfig& student) {
+  const char* compute = student.compute == DType::bfloat16  ? "bf16"
+                        : student.compute == DType::float64 ? "fp64"
+                                                            : "fp32";
+  std::vector<std::string> settings = {fmt::format("precision.compute={}", compute)};
+  if (student.head == HeadKind::regression && student.distillation.logits > 0) {
+    settings.push_back(fmt::format("model.score_mean={}", student.score_mean.value_or(0)));
+    settings.push_back(fmt::format("model.score_deviation={}", student.score_deviation.value_or(1)));
+  }
+  return settings;
 }
 
 void require_same_answers(const Recipe& student, const EncoderConfig& own, const FoundTeacher& teacher,
@@ -227,7 +233,7 @@ Recipe resolve_distillation(const Recipe& recipe) {
 
 TrainedTeacher::TrainedTeacher(const Recipe& student, const data::Tokenizer& tokenizer,
                                const EncoderConfig& config, const Processor& processor)
-    : loaded_(student.distillation->teacher, {}, settings_for(config.compute), student.run.device,
+    : loaded_(student.distillation->teacher, {}, settings_for(config), student.run.device,
               longest_of(student), &processor),
       teacher_(loaded_.model, pooling_of(*loaded_.trained.reader, loaded_.recipe, config.distillation),
                config.distillation, processor, config.layers) {

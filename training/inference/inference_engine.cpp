@@ -23,8 +23,8 @@ std::int64_t InferenceEngine::width() const {
 // The output of a forward pass, in outputs_.
 Tensor InferenceEngine::values(const MicroBatchCapacity& capacity) const {
   const ParameterStore& store = model_.parameters();
-  return output_ == Output::logits ? outputs_.tensor({capacity.masked, width()}, store.dtype())
-                                   : outputs_.tensor({capacity.sequences, width()}, store.compute());
+  return outputs_.tensor({output_ == Output::logits ? capacity.masked : capacity.sequences, width()},
+                         by_head() ? store.dtype() : store.compute());
 }
 
 EncoderStep InferenceEngine::step(const Context& context, const PackedBatch& batch,
@@ -33,11 +33,10 @@ EncoderStep InferenceEngine::step(const Context& context, const PackedBatch& bat
 }
 
 void InferenceEngine::prepare(const Context& context, const PackedBatch& batch) {
-  const bool by_head = output_ == Output::logits || output_ == Output::predictions;
-  merged_ =
-      model_.prepare(step(context, batch, nullptr),
-                     by_head ? model_.head().reads(batch)
-                             : pooled_rows(batch, output_ == Output::mean ? Pooling::mean : Pooling::first));
+  merged_ = model_.prepare(
+      step(context, batch, nullptr),
+      by_head() ? model_.head().reads(batch)
+                : pooled_rows(batch, output_ == Output::mean ? Pooling::mean : Pooling::first));
 }
 
 void InferenceEngine::forward(const Context& context, const PackedBatch& batch) const {
@@ -54,7 +53,7 @@ void InferenceEngine::forward(const Context& context, const PackedBatch& batch) 
 void InferenceEngine::set_capacity(const MicroBatchCapacity& capacity) {
   const bool of_masked = output_ == Output::logits;
   const ParameterStore& store = model_.parameters();
-  const auto number = static_cast<std::int64_t>(size_of(of_masked ? store.dtype() : store.compute()));
+  const auto number = static_cast<std::int64_t>(size_of(by_head() ? store.dtype() : store.compute()));
   Allocator& allocator = processor_.allocator;
   outputs_ = Buffer();
   outputs_ = Buffer(allocator, (of_masked ? capacity.masked : capacity.sequences) * width() * number,
@@ -129,7 +128,9 @@ bool InferenceEngine::run(std::unique_ptr<data::SampleSource> samples, const Mic
     std::memcpy(feed_->next(), batch->block().data(), batch->block().size());
     feed_->send();
     graph_.launch();
-    const std::vector<double> numbers = read_tensor(values, processor_.allocator);
+    std::vector<double> numbers = read_tensor(values, processor_.allocator);
+    if (output_ == Output::predictions && model_.config().head == HeadKind::regression)
+      for (double& number : numbers) number = model_.config().score_of(number);
     std::int64_t row = 0;
     // The end of an example's rows.
     const auto end = [&](std::int32_t example) -> std::int64_t {

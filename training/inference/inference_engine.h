@@ -24,7 +24,7 @@ struct MicroBatchShare {
 class InferenceEngine {
  public:
   enum class Output : std::uint8_t {
-    predictions,  // of the head, for each sequence
+    predictions,  // of the head, for each sequence: logits, or a score in the units of the data
     mean,         // encoder vectors: the mean over a sequence
     first,        // encoder vectors: that of the first token
     logits,       // of a head that reads tokens, for each masked position
@@ -47,6 +47,7 @@ class InferenceEngine {
            const Visit& visit, const std::function<bool()>& stop = {}, const MicroBatchShare& share = {});
 
  private:
+  bool by_head() const { return output_ == Output::logits || output_ == Output::predictions; }
   void require_positions(const data::SampleSource& samples) const;
   void set_capacity(const MicroBatchCapacity& capacity);
   Tensor values(const MicroBatchCapacity& capacity) const;

@@ -6,11 +6,11 @@
 
 #include "checkpoints/checkpoint_directory.h"
 #include "checkpoints/float8_scales.h"
-#include "checkpoints/model_state.h"
 #include "kernels/backends/processors.h"
 #include "kernels/core/console.h"
 #include "recipes/encoder_config.h"
 #include "storage/folder.h"
+#include "training/resume/checkpoint_recipe.h"
 #include "training/resume/checkpoint_tokenizer.h"
 
 namespace comera {
@@ -84,19 +84,20 @@ std::shared_ptr<const CheckpointReader> open_if_there(const std::filesystem::pat
 
 namespace {
 
-// A folder without a checkpoint. It may hold several runs, of --seeds or of `comera glue`.
+// A folder without a checkpoint. It may hold runs: of --seeds, of `comera glue`, of the quickstart.
 [[noreturn]] void refuse_folder(const std::filesystem::path& path) {
   std::error_code code;
   std::vector<std::string> runs;
   for (const std::filesystem::path& folder : {path, path / "runs"})
     for (const std::filesystem::path& run : storage::entries_of(folder, code))
-      if (storage::exists(run / "checkpoints") || storage::exists(run / "best.h5"))
-        runs.push_back(std::filesystem::relative(run, path, code).string());
+      for (const std::filesystem::path& entry : {run, run / "run"})  // the quickstart's are DATE/run
+        if (storage::exists(entry / "checkpoints") || storage::exists(entry / "best.h5"))
+          runs.push_back(entry.lexically_relative(path).string());
   std::ranges::sort(runs);
   if (runs.empty())
     throw UsageError(
         fmt::format("{}: holds no checkpoint; give a run's folder or a checkpoint", path.string()));
-  throw UsageError(fmt::format("{}: holds several runs; name one: {}", path.string(), fmt::join(runs, ", ")));
+  throw UsageError(fmt::format("{}: holds runs; name one: {}", path.string(), fmt::join(runs, ", ")));
 }
 
 }  // namespace
@@ -169,6 +170,9 @@ LoadedModel::LoadedModel(const std::filesystem::path& path, const std::filesyste
       model(encoder_config(recipe, tokenizer.vocabulary()), processor.allocator, false) {
   const CheckpointReader& reader = *trained.reader;
   load_parameters(reader, model.parameters());
+  // Settings of these units change the weights, not the scores.
+  if (recipe.model.head == HeadKind::regression)
+    rescale_scores(model.parameters(), checkpoint_recipe(reader).model, recipe.model);
   if (model.float8() != nullptr) load_float8(reader, *model.float8());
   if (recipe.lte) merge(model, processor);
 }
@@ -200,6 +204,16 @@ void require_trained_head(const CheckpointReader& checkpoint, const std::string&
     throw UsageError(
         fmt::format("{}: its head is random, since the folder that it was imported from has no {}; {}",
                     checkpoint.path().string(), random.substr(0, random.find(',')), advice));
+}
+
+InitialParameters initialise_from(const CheckpointReader& reader, const Recipe& recipe,
+                                  const ParameterStore& store) {
+  const InitialParameters initial = load_initial_parameters(reader, store, takes_carried_head(recipe));
+  const ModelSection before = checkpoint_recipe(reader).model;
+  if (before.head == HeadKind::regression && recipe.model.head == HeadKind::regression &&
+      std::ranges::count(initial.fresh, "head.classifier.weight") == 0 && !has_random_head(reader, store))
+    rescale_scores(store, before, recipe.model);
+  return initial;
 }
 
 bool imports_vectors(const CheckpointReader& checkpoint) {

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "checkpoints/checkpoint_file.h"
+#include "checkpoints/model_state.h"
 #include "data/tokenizers/tokenizer.h"
 #include "kernels/ops/processor.h"
 #include "model/model.h"
@@ -47,6 +48,11 @@ bool has_random_head(const CheckpointReader& checkpoint);
 bool has_random_head(const CheckpointReader& checkpoint, const ParameterStore& model);
 // UsageError, with advice, if so.
 void require_trained_head(const CheckpointReader& checkpoint, const std::string& advice);
+
+// Begins a model of this recipe with the parameters of a checkpoint (checkpoints/model_state.h). The scores
+// of a regression stay the same if their units differ.
+InitialParameters initialise_from(const CheckpointReader& checkpoint, const Recipe& recipe,
+                                  const ParameterStore& model);
 
 // Whether sentence-transformers makes vectors with the model as it was imported, in a way that is available
 // here.

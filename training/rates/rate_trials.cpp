@@ -130,7 +130,7 @@ void RateTrials::start() {
     const TrainedModel trained = find_trained_model(recipe_.run.initial_checkpoint);
     const CheckpointReader& reader = *trained.reader;
     require_same_encoder(recipe_, reader);
-    load_initial_parameters(reader, engine_->model().parameters(), takes_carried_head(recipe_));
+    initialise_from(reader, recipe_, engine_->model().parameters());
   }
   engine_->set_micro_batches(
       EncoderMicroBatches(*model_, loader_options(recipe_, 0, *task_, *model_).capacity, task_->teacher()));
@@ -159,7 +159,7 @@ std::optional<double> RateTrials::one_step(data::Loader& loader, std::int64_t st
   const StepResults& results = engine_->results();
   if (results.nonfinite != 0) return NAN;
   if (results.target_count == 0) return std::nullopt;
-  return results.loss_sum / results.target_count;
+  return task_->loss_scale() * results.loss_sum / results.target_count;
 }
 
 std::int64_t RateTrials::steps_that_fit(double seconds) const {

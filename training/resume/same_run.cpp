@@ -74,6 +74,13 @@ void require_same_run(const CheckpointReader& reader, const Recipe& before, cons
         fmt::format("{} chose its best model on other held-out data; resume with those, or start a new run "
                     "from this checkpoint (--from)",
                     file));
+  if (const ModelSection& was = before.model, &is = setup.recipe.model;
+      was.head == HeadKind::regression &&
+      (was.score_of(0) != is.score_of(0) || was.score_of(1) != is.score_of(1)))
+    throw UsageError(
+        fmt::format("{} was trained with another model.score_mean or model.score_deviation; leave them out, "
+                    "or start a new run from this checkpoint (--from)",
+                    file));
   const std::int64_t seed = reader.integer("/rng", "seed");
   COMERA_CHECK(seed == setup.recipe.run.seed, "{} was trained with run.seed = {}, but the recipe has {}",
                file, seed, setup.recipe.run.seed);

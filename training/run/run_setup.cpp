@@ -304,7 +304,9 @@ RunSetup::RunSetup(const Recipe& given, const TrainingOptions& given_options) : 
   if (log) options.output = log.get();
   // 3. The checkpoint to resume from, as found by process 0.
   found = find_checkpoint(*host, *directory, options);
-  recipe = of_model(options.finetune ? resolve_task(given) : resolve_distillation(given), found);
+  Recipe begun = given;
+  if (options.finetune && found) take_score_units(begun, CheckpointReader(found->path));
+  recipe = of_model(options.finetune ? resolve_task(begun) : resolve_distillation(begun), found);
   asked = given.tensorized;
   // 4. That checkpoint and the tokenizer: the same bytes everywhere.
   require_same_start(*host, recipe, found);

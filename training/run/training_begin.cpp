@@ -52,8 +52,7 @@ void TrainingRun::load_initial() {
   const TrainedModel trained = find_trained_model(setup_.recipe.run.initial_checkpoint);
   const CheckpointReader& reader = *trained.reader;
   require_same_encoder(setup_.recipe, reader);
-  const InitialParameters initial =
-      load_initial_parameters(reader, engine_->model().parameters(), takes_carried_head(setup_.recipe));
+  const InitialParameters initial = initialise_from(reader, setup_.recipe, engine_->model().parameters());
   std::set<std::string> layers;  // "head.pooler" of "head.pooler.core.0"
   begins_trained_ = !has_random_head(reader, engine_->model().parameters());
   for (const std::string& name : initial.fresh) {

@@ -177,7 +177,7 @@ void TrainingRun::step() {
                  ranks_.begin_step(state_.phase_step, plan_.steps(state_.phase)));
   const bool finite = engine_->results().nonfinite == 0;
   if (finite)
-    state_.add_loss(engine_->results().loss_sum, engine_->results().target_count);
+    state_.add_loss(setup_.task->loss_scale() * engine_->results().loss_sum, engine_->results().target_count);
   else
     skip_step(before);
   state_.units += total.units;

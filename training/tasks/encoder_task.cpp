@@ -15,7 +15,7 @@ namespace {
 class EncoderBatches final : public data::BatchStream {
  public:
   EncoderBatches(const EncoderTask& task, std::int64_t length, const data::LoaderOptions& options)
-      : task_(task), loader_(samples_of(task, length), options) {}
+      : task_(task), loader_(task.answered_samples(length), options) {}
 
   MicroBatch next() override {
     const data::Batch& batch = loader_.next();
@@ -27,11 +27,6 @@ class EncoderBatches final : public data::BatchStream {
   std::int64_t micro_batches_per_epoch() const override { return loader_.count_micro_batches_per_epoch(); }
 
  private:
-  static std::unique_ptr<data::SampleSource> samples_of(const EncoderTask& task, std::int64_t length) {
-    auto samples = task.training_samples(length);
-    return task.answers() == nullptr ? std::move(samples) : with_answers(std::move(samples), *task.answers());
-  }
-
   const EncoderTask& task_;
   data::Loader loader_;
 };
@@ -57,6 +52,11 @@ std::string EncoderTask::replace_words(double share, std::int64_t length) {
       "train: each text a second time with {:.3g} % of its words of one piece replaced ({:.0f} of 100 tokens "
       "are such words)",
       100 * share, 100 * static_cast<double>(found) / static_cast<double>(tokens));
+}
+
+std::unique_ptr<data::SampleSource> EncoderTask::answered_samples(std::int64_t length) const {
+  auto samples = training_samples(length);
+  return answers_ ? with_answers(std::move(samples), *answers_, form_->config()) : std::move(samples);
 }
 
 std::unique_ptr<data::SampleSource> EncoderTask::training_samples(std::int64_t length) const {

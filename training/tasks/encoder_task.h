@@ -37,6 +37,8 @@ class EncoderTask : public TrainingTask {
   virtual std::unique_ptr<data::SampleSource> samples(std::int64_t length) const = 0;
   // The same, and behind each what replace_words() adds.
   std::unique_ptr<data::SampleSource> training_samples(std::int64_t length) const;
+  // The same with the answers that are kept.
+  std::unique_ptr<data::SampleSource> answered_samples(std::int64_t length) const;
   // For held-out data, and for training data in phases without their own share of masks.
   virtual data::MaskingOptions masking() const = 0;
   // Whether training draws masks, so that the shares of phases have an effect.

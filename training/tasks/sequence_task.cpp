@@ -271,6 +271,15 @@ Recipe resolve_kind(const Recipe& recipe) {
     for (const char* layer : {"head.transform", "head.pooler"}) resolved.tensorized.ranks.erase(layer);
     resolved.model.pooling = Pooling::first;
   }
+  if (task.kind == data::TaskKind::regression &&
+      !(resolved.model.score_mean && resolved.model.score_deviation)) {
+    const data::ScoreScale scale = data::find_score_scale(task, task.train);
+    if (!resolved.model.score_mean) resolved.model.score_mean = scale.mean;
+    if (!resolved.model.score_deviation) resolved.model.score_deviation = scale.deviation;
+  } else if (task.kind != data::TaskKind::regression) {  // of one that it begins with
+    resolved.model.score_mean.reset();
+    resolved.model.score_deviation.reset();
+  }
   if (labelled) resolved.model.classes = static_cast<std::int64_t>(task.labels.size());
   check_class_weights(section);
   std::vector<std::string> notes;
@@ -290,7 +299,9 @@ std::unique_ptr<data::ExampleSamples> samples_for(const EncoderConfig& config, c
         fmt::format("model.pairs = \"separate\" compares two texts, but the task has {}: {}; "
                     "--set model.pairs=joint takes one, or several as one sequence",
                     task.text.size(), fmt::join(task.text, ", ")));
-  return std::make_unique<data::ExampleSamples>(examples, length, config.types, separate);
+  const data::ScoreScale scale{.mean = config.score_mean.value_or(0),
+                               .deviation = config.score_deviation.value_or(1)};
+  return std::make_unique<data::ExampleSamples>(examples, length, config.types, separate, scale);
 }
 
 std::optional<data::TaskScores> score(InferenceEngine& engine, const data::Task& task,
@@ -353,6 +364,8 @@ double SequenceTask::targets(const data::Batch& batch) const {
   const auto weights = batch.scores.first(static_cast<std::size_t>(batch.examples));
   return std::accumulate(weights.begin(), weights.end(), 0.0);
 }
+
+double SequenceTask::loss_scale() const { return std::pow(config_.score_deviation.value_or(1), 2); }
 
 double SequenceTask::loss_unit() const {
   if (task_.kind != data::TaskKind::regression) return 1;
@@ -435,6 +448,9 @@ std::vector<std::string> SequenceTask::reports() const {
     lines.push_back(fmt::format("{}: {}", task_.kind == data::TaskKind::classification ? "classes" : "labels",
                                 fmt::join(classes, ", ")));
   }
+  if (task_.kind == data::TaskKind::regression && config_.score_mean && config_.score_deviation)
+    lines.push_back(fmt::format("scores: mean {:.5g}, deviation {:.5g}, as whose units they are learned",
+                                *config_.score_mean, *config_.score_deviation));
   return lines;
 }
 

@@ -23,8 +23,8 @@ std::vector<data::Task::Set> named_sets(const std::vector<std::string>& files);
 enum class TaskUse : std::uint8_t { training, inference };
 data::Task task_of(const TaskSection& section, TaskUse use = TaskUse::training);
 
-// The recipe with everything that the task determines filled in: labels, kind and metric, model.head and
-// model.classes. Reads the training files' labels if the recipe leaves them open.
+// The recipe with everything that the task determines filled in: labels, kind and metric, model.head,
+// model.classes and the units of scores. Reads the training files' labels if the recipe leaves these open.
 Recipe resolve_task(const Recipe& recipe);
 
 // Scores a model with a sequence head on one set of examples, which the processes share. Nothing if `stop`
@@ -56,6 +56,7 @@ class SequenceTask final : public FileTask {
   std::unique_ptr<data::SampleSource> samples(std::int64_t length) const override;
   // Of weighted classes: the sum of the examples' weights.
   double targets(const data::Batch& batch) const override;
+  double loss_scale() const override;
   double loss_unit() const override;
   using EncoderTask::evaluate;
   // score: the task's metric on the first set.

@@ -57,6 +57,9 @@ class TrainingTask {
   // Writes the same to the run's folder, so that the run stays usable without the data.
   virtual void write_encoding(const RunDirectory& directory) const = 0;
 
+  // What the engine's losses are multiplied by for display: squared units of a regression's scores.
+  virtual double loss_scale() const { return 1; }
+
   virtual bool evaluates() const = 0;
   // Evaluates the engine's model on held-out data, in micro-batches of the phase; with
   // run.evaluation_batches, on that many. Nothing if `stop` requests a stop. The processes share the

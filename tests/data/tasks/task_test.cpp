@@ -82,6 +82,17 @@ TEST(Examples, BlankLinesOfATextAreSaid) {
               ElementsAre(HasSubstr("2 blank lines were left out (the first is line 2)")));
 }
 
+// They are ordinary text here, and not to transformers.
+TEST(Examples, NamesOfSpecialPiecesAreSaid) {
+  const test::TemporaryFolder folder;
+  const auto file = folder.write("t.txt", "one\ntwo [SEP] words\n[CLS] three [MASK]\n");
+  const Task task{.name = "t", .text = {"text"}};
+  const Examples examples = Examples::read(task, {{"t", file}}, tokenizer(), false, 50);
+  EXPECT_THAT(examples.reports(),
+              ElementsAre(HasSubstr("2 texts with [SEP] or another special piece's name")));
+  for (const std::int32_t id : examples.text(2, 0)) EXPECT_FALSE(tokenizer().special().contains(id));
+}
+
 TEST(Examples, UnknownLabelsAreOneReason) {
   const test::TemporaryFolder folder;
   std::string text = "a\tb\ty\nx\ty\tno\n";
