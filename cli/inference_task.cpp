@@ -74,7 +74,9 @@ void require_learned(const InferenceOptions& options, const LoadedModel& loaded,
         "--label {}: {} has learned {}; give {}", fmt::join(options.label, ","), model,
         config.head == HeadKind::multi_label ? fmt::format("the labels {}", fmt::join(learned.labels, ", "))
                                              : kind_of(config.head),
-        config.head == HeadKind::multi_label ? "a column of this name for each" : "one column"));
+        config.head == HeadKind::multi_label ? "a column of this name for each"
+                                             : "one column (with a comma in its name: --set "
+                                               "task.label=...)"));
   if (learned.text.size() == 1 && task.text.size() == 2)
     throw UsageError(fmt::format("{} has learned single texts, but {} and {} are pairs; give --text COLUMN",
                                  model, task.text[0], task.text[1]));
@@ -120,7 +122,7 @@ std::string find_label(const data::Task& task, const std::filesystem::path& file
     throw UsageError(
         fmt::format("{}: its fields are apart by other than its name says; save it as .tsv (tabs) or .csv "
                     "(commas), or give "
-                    "--set task.format=tsv or csv",
+                    "--set task.format=tsv, csv or semicolon_csv",
                     file.string()));
   throw UsageError(fmt::format("{}: has no column '{}' for the {}; it has {}: give {}", file.string(), column,
                                what, fmt::join(columns, ", "), option));
@@ -130,7 +132,7 @@ std::string find_label(const data::Task& task, const std::filesystem::path& file
 void require_columns(const data::Task& task, const std::filesystem::path& file, bool labels) {
   const data::TableFormat format =
       task.format == data::TableFormat::automatic ? data::found_format_of(file) : task.format;
-  if (format != data::TableFormat::tsv && format != data::TableFormat::csv) return;
+  if (!data::is_separated(format)) return;
   const std::vector<std::string> columns = columns_of(task, file);
   if (columns.empty()) throw UsageError(fmt::format("{}: is empty", file.string()));
   const auto require = [&](const std::string& column, const char* what, const char* option) {
@@ -151,9 +153,7 @@ bool is_set(const InferenceOptions& options, std::string_view key) {
 
 bool has_other_columns(const data::Task& task, data::TableFormat format, const std::filesystem::path& file) {
   std::error_code code;
-  if ((format != data::TableFormat::tsv && format != data::TableFormat::csv) ||
-      !std::filesystem::is_regular_file(file, code))
-    return false;
+  if (!data::is_separated(format) || !std::filesystem::is_regular_file(file, code)) return false;
   const std::vector<std::string> columns = columns_of(task, file);
   return std::ranges::any_of(task.text,
                              [&](const std::string& column) { return !is_among(column, columns); });

@@ -89,21 +89,21 @@ void print_clicks(const TrainingRun& run, const TrainingOutcome& outcome) {
 }
 
 // What the model is no better than, if it has learned nothing: by the best score, where that says so,
-// otherwise by the last one.
+// otherwise by the last one. Nothing if the last scores are not finite, about which more is said.
 std::optional<std::string> as_good_as(const TrainingRun& run, const TrainingOutcome& outcome) {
   if (!outcome.evaluation) return std::nullopt;
   const data::TaskScores& last = sets_of(*outcome.evaluation).front();
+  if (last.kind == data::TaskKind::contrastive || !std::isfinite(last.loss)) return std::nullopt;
   const data::TaskMetric metric = *run.recipe().task.metric;
   const bool has_best = !outcome.best.empty();
   const double score = has_best ? outcome.best_score : last.value(metric);
+  if (last.kind == data::TaskKind::regression) {
+    const bool learned = score >= 0.5 || (score > 0 && last.loss < last.variance);
+    return learned ? std::nullopt : std::optional<std::string>("the mean of the scores");
+  }
   const bool classes = last.kind == data::TaskKind::classification && metric != data::TaskMetric::matthews;
   bool learned = score > 0;
-  if (last.kind == data::TaskKind::contrastive) {
-    learned = true;
-  } else if (last.kind == data::TaskKind::regression) {
-    learned = score >= 0.5 || (score > 0 && last.loss < last.variance);
-    if (!learned) return "the mean of the scores";
-  } else if (classes || metric == data::TaskMetric::accuracy) {
+  if (classes || metric == data::TaskMetric::accuracy) {
     const bool by_accuracy = has_best && metric == data::TaskMetric::accuracy;
     learned =
         last.majority == 0 || (by_accuracy ? score : last.accuracy) > last.majority;  // 0: several labels

@@ -45,7 +45,7 @@ void write_onnx(const std::filesystem::path& folder, const Model& model, OnnxOpt
 
 namespace {
 
-// A model of this configuration with the parameters of another one, which has more.
+// A model of this configuration with the parameters of another one, which has at least these.
 std::unique_ptr<Model> copy_of(const Model& model, const EncoderConfig& config, const Processor& processor) {
   auto copy = std::make_unique<Model>(config, processor.allocator, false);
   const ParameterStore &from = model.parameters(), &to = copy->parameters();
@@ -69,11 +69,12 @@ std::unique_ptr<Model> without_head(const Model& model, const Processor& process
   return copy_of(model, config, processor);
 }
 
-// A regression whose head gives scores themselves, as other programs read it.
+// A regression whose head gives scores themselves, as other programs read it; null if it does already.
 std::unique_ptr<Model> with_plain_scores(const Model& model, const Processor& processor) {
   EncoderConfig config = model.config();
+  if (config.head != HeadKind::regression || !(config.score_mean || config.score_std)) return nullptr;
   config.score_mean.reset();
-  config.score_deviation.reset();
+  config.score_std.reset();
   auto plain = copy_of(model, config, processor);
   rescale_scores(plain->parameters(), model.config(), config);
   return plain;
@@ -97,9 +98,11 @@ std::vector<std::string> exported_files() {
   return files;
 }
 
-Exported export_weights(const Model& model, const Processor& processor, const data::SpecialIds& special,
+Exported export_weights(const Model& given, const Processor& processor, const data::SpecialIds& special,
                         const std::vector<std::string>& labels, const std::filesystem::path& folder,
                         const ExportOptions& options, const std::vector<CarriedParameter>& carried) {
+  const std::unique_ptr<Model> plain = with_plain_scores(given, processor);
+  const Model& model = plain ? *plain : given;
   const EncoderConfig& config = model.config();
   if (options.tensor_trains && !config.tensorized.any())
     throw UsageError("the model has no tensor trains; export it without --tensor-trains");
@@ -111,7 +114,7 @@ Exported export_weights(const Model& model, const Processor& processor, const da
                             (config.head == HeadKind::mlm || config.head == HeadKind::contrastive) &&
                             has_pooler(choice.form);
   const std::vector<data::Sample> samples = probes(config, special);
-  const auto before = answers(model, processor, special, samples);
+  const auto before = answers(given, processor, special, samples);
   double largest_logit = 0;
   for (const std::vector<double>& logits : before)
     for (const double logit : logits) {
@@ -161,7 +164,9 @@ Exported export_weights(const Model& model, const Processor& processor, const da
                     .sentence_vectors = config.head == HeadKind::contrastive,
                     .has_pooler = keeps_pooler};
   exported.difference = largest_difference(before, answers(again, cpu, special, samples));
-  COMERA_CHECK(exported.difference <= most_relative_difference * std::max(exported.largest_logit, 1.0),
+  // Scores far from 0 have no more digits than float32.
+  const double scale = plain ? given.config().score_std.value_or(1) + 1e-3 * largest_logit : largest_logit;
+  COMERA_CHECK(exported.difference <= most_relative_difference * (plain ? scale : std::max(scale, 1.0)),
                "{}: the written files do not reproduce the model: logits differ by up to {:.3g}, the largest "
                "is {:.3g}",
                folder.string(), exported.difference, exported.largest_logit);
@@ -182,8 +187,6 @@ Exported export_model(const LoadedModel& loaded, const std::filesystem::path& ru
     changed = without_head(
         loaded.model, loaded.processor,
         modules ? vector_pooling(loaded, "export it without --sentence-vectors") : Pooling::mean);
-  if (!changed && (loaded.model.config().score_mean || loaded.model.config().score_deviation))
-    changed = with_plain_scores(loaded.model, loaded.processor);
   const Model& model = changed ? *changed : loaded.model;
   const EncoderConfig& config = model.config();
   Exported exported = export_weights(model, loaded.processor, loaded.tokenizer.special(),

@@ -171,8 +171,7 @@ void EncoderConfig::validate() const {
   positive("max_positions", max_positions);
   positive("types", types);
   positive("classes", classes);
-  COMERA_CHECK(score_deviation.value_or(1) > 0, "model.score_deviation must be positive, not {}",
-               *score_deviation);
+  COMERA_CHECK(score_std.value_or(1) > 0, "model.score_std must be positive, not {}", *score_std);
   COMERA_CHECK(vector_size >= 0, "model.vector_size must be positive, or 0 for no layer; not {}",
                vector_size);
   COMERA_CHECK(

@@ -153,9 +153,9 @@ struct EncoderArchitecture {
   std::int64_t classes = 3;                  // for a classification, token or multi-label head
   Pooling pooling = Pooling::first;          // for a classification or regression head
   PairEncoding pairs = PairEncoding::joint;  // for a classification or regression head
-  // A regression head's scores are score_mean + score_deviation × its output, which is learned in these
-  // units. Absent: 0 and 1.
-  std::optional<double> score_mean, score_deviation;
+  // A regression head's scores are score_mean + score_std × its output, so that it learns standardised
+  // scores. Absent: 0 and 1.
+  std::optional<double> score_mean, score_std;
   // Outputs of a dense layer behind the pooling of a contrastive head (Dense of sentence-transformers), with
   // or without tanh; 0: none.
   std::int64_t vector_size = 0;
@@ -167,12 +167,8 @@ struct EncoderArchitecture {
   bool has_narrow_tables() const { return table_width() != hidden; }
   // Outputs of the head's first layer: a pooler, or the transform before the decoder.
   std::int64_t head_outputs() const { return head == HeadKind::mlm ? table_width() : hidden; }
-  double score_of(double output) const {
-    return score_mean.value_or(0) + score_deviation.value_or(1) * output;
-  }
-  double output_of(double score) const {
-    return (score - score_mean.value_or(0)) / score_deviation.value_or(1);
-  }
+  double score_of(double output) const { return score_mean.value_or(0) + score_std.value_or(1) * output; }
+  double output_of(double score) const { return (score - score_mean.value_or(0)) / score_std.value_or(1); }
   bool has_vector_layer() const { return head == HeadKind::contrastive && vector_size > 0; }
   // Of the vectors of sequences.
   std::int64_t vector_width() const { return has_vector_layer() ? vector_size : hidden; }

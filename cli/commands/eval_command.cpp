@@ -236,6 +236,10 @@ void evaluate_language_model(const EvalOptions& options, LoadedModel& loaded) {
 void evaluate(const EvalOptions& options) {
   LoadedModel loaded = options.inference.load();
   const HeadKind head = loaded.model.config().head;
+  if (options.inference.label.size() > 1 && !reads_sequences(head))
+    throw UsageError(
+        fmt::format("--label names several columns, but {} does not learn several labels of a text; omit it",
+                    options.inference.model.string()));
   if (head == HeadKind::contrastive || !options.pairs.empty() || !options.similarity.empty())
     return evaluate_vectors(options, loaded);
   require_trained_head(*loaded.trained.reader,

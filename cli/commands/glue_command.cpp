@@ -158,14 +158,19 @@ class GlueBenchmark {
     if (const std::optional<GlueResult> known = any_result())
       command.recipe.overrides.push_back(
           fmt::format("precision.compute=\"{}\"", name_of(known->recipe.precision.compute)));
+    if (const std::optional<GlueResult> known = any_result(task))  // also of an earlier version
+      for (const std::string& scale : score_settings(known->recipe))
+        command.recipe.overrides.push_back(scale);
     for (const std::string& own : options_.recipe.overrides) command.recipe.overrides.push_back(own);
     return command;
   }
 
-  std::optional<GlueResult> any_result() const {
+  // Of any task, or of this one.
+  std::optional<GlueResult> any_result(const std::string& task = "") const {
     std::error_code code;
     for (const std::filesystem::path& run : storage::entries_of(options_.output / "runs", code))
-      if (has_result(run)) return read_result(run);
+      if (has_result(run))
+        if (GlueResult result = read_result(run); task.empty() || result.task == task) return result;
     return std::nullopt;
   }
 

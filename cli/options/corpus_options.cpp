@@ -29,6 +29,8 @@ std::vector<std::string> split_names(const std::string& list) {
 data::TableFormat format_named(const std::string& name) {
   if (name == "tsv") return data::TableFormat::tsv;
   if (name == "csv") return data::TableFormat::csv;
+  if (name == "semicolon_csv") return data::TableFormat::semicolon_csv;
+  if (name == "quoted_tsv") return data::TableFormat::quoted_tsv;
   if (name == "jsonl") return data::TableFormat::jsonl;
   return name == "text" ? data::TableFormat::text : data::TableFormat::automatic;
 }
@@ -100,7 +102,7 @@ CLI::Option* add_corpus_options(CLI::App& command, CorpusInput& input, const cha
   command
       .add_option("--format", input.format, "Format of all tables (default: by file name, else by content)")
       ->needs(text)
-      ->check(one_of({"tsv", "csv", "jsonl", "text"}));
+      ->check(one_of({"tsv", "csv", "semicolon_csv", "quoted_tsv", "jsonl", "text"}));
   command
       .add_flag("--no-header", input.no_header,
                 "Treat the first line of TSV and CSV tables as data; columns are then named 1, 2, ...")

@@ -111,7 +111,8 @@ void report_examples(const std::string& name, const data::ExampleSamples& sample
                      const data::Examples& examples, std::int64_t length) {
   log_info("{}: {} {}, {} cut to {} tokens\n", name, examples.count(),
            examples.count() == 1 ? "example" : "examples", samples.truncated(), length);
-  for (const std::string& report : examples.reports()) log_info("{}\n", report);
+  for (const auto* lines : {&examples.reports(), &examples.notes()})
+    for (const std::string& line : *lines) log_info("{}\n", line);
 }
 
 OutputFormat output_format(const std::filesystem::path& file, const std::vector<OutputFormat>& allowed) {

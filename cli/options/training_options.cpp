@@ -149,11 +149,11 @@ Recipe load_training_recipe(const TrainingCommandOptions& options) {
   if (!options.from.empty() && !origin) {
     const TrainedModel trained = find_trained_model(options.from);
     origin = {trained, trained.checkpoint.string()};
-    // Units of scores are those of the new data; weights follow (initialise_from).
+    // Scores are standardised by those of the new data; weights follow (initialise_from).
     Recipe base = parse_stored_recipe(trained.recipe, origin->recipe_file);
-    if (base.model.score_mean || base.model.score_deviation) {
+    if (base.model.score_mean || base.model.score_std) {
       base.model.score_mean.reset();
-      base.model.score_deviation.reset();
+      base.model.score_std.reset();
       origin->trained.recipe = to_toml(base);
     }
   }

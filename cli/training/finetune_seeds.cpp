@@ -58,11 +58,16 @@ class SeedRuns {
     own.training.output = folder_of(seed).string();
     own.training.resume = resume;
     own.training.recipe.overrides.push_back(fmt::format("run.seed={}", seed));
-    // One number format for all seeds, also where they are continued on another machine.
-    if (const std::optional<SeedResult> known = any_result();
-        known && !sets_key(own.training.recipe.overrides, "precision.compute"))
-      own.training.recipe.overrides.push_back(
-          fmt::format("precision.compute=\"{}\"", name_of(known->recipe.precision.compute)));
+    // One number format for all seeds, also where they are continued on another machine, and one scale of
+    // scores, also where an earlier version began them.
+    std::vector<std::string>& overrides = own.training.recipe.overrides;
+    if (const std::optional<SeedResult> known = any_result()) {
+      if (!sets_key(overrides, "precision.compute"))
+        overrides.push_back(
+            fmt::format("precision.compute=\"{}\"", name_of(known->recipe.precision.compute)));
+      const std::vector<std::string> scale = score_settings(known->recipe);
+      overrides.insert(overrides.begin(), scale.begin(), scale.end());
+    }
     return finetune_task(own);
   }
   std::optional<SeedResult> any_result() const {

@@ -225,8 +225,11 @@ void Examples::read_file(const Task& task, const Task::Set& set, Encoder& encode
   }
   if (const std::string report = describe_skipped(set.file, left_out); !report.empty())
     reports_.push_back(report);
+  if (const std::string note = note_on_quotes(set.file, reader.counts());
+      !note.empty() && set.part != TaskPart::held_out)
+    notes_.push_back(note);
   if (with_special > 0)
-    reports_.push_back(
+    notes_.push_back(
         fmt::format("{}: {} with {} or another special piece's name, which is ordinary text here, and that "
                     "piece in transformers",
                     set.file.string(), with_special == 1 ? "1 text" : fmt::format("{} texts", with_special),
@@ -388,16 +391,16 @@ ScoreScale find_score_scale(const Task& task, const std::vector<Task::Set>& sets
   double count = 0, mean = 0, squares = 0;  // of the distances from the mean
   for (const Task::Set& set : sets) {
     storage::refuse_missing(set.file, "file");
-    TableReader reader(set.file, table_options(task, false, true));
+    TableReader reader(set.file, table_options(task, true, true));
     for (TableRow row; reader.next(row);) {
-      const auto score = number(without_spaces(*row.fields[0]));
-      if (!score) continue;
+      const auto score = number(without_spaces(*row.fields[task.text.size()]));
+      if (!score || !is_in_part(task, set.part, row)) continue;
       const double distance = *score - mean;
       mean += distance / ++count;
       squares += distance * (*score - mean);
     }
   }
-  return squares > 0 ? ScoreScale{.mean = mean, .deviation = std::sqrt(squares / count)} : ScoreScale();
+  return squares > 0 ? ScoreScale{.mean = mean, .std = std::sqrt(squares / count)} : ScoreScale();
 }
 
 ExampleSamples::ExampleSamples(const Examples& examples, std::int64_t length, std::int64_t types,
@@ -472,7 +475,7 @@ void ExampleSamples::read(std::int64_t sample, Sample& to) {
   const auto targets = examples_.targets(sample);
   to.scores.assign(targets.begin(), targets.end());
   to.label = examples_.label(sample);
-  to.score = static_cast<float>((examples_.score(sample) - scale_.mean) / scale_.deviation);
+  to.score = static_cast<float>((examples_.score(sample) - scale_.mean) / scale_.std);
 }
 
 }  // namespace comera::data

@@ -67,6 +67,8 @@ class Examples {
   std::int64_t left_out() const { return left_out_; }
   // One sentence per file with skipped rows.
   const std::vector<std::string>& reports() const { return reports_; }
+  // What else a user should know of the files, a sentence each.
+  const std::vector<std::string>& notes() const { return notes_; }
   // Number of examples of each class, or with each of several labels.
   std::vector<std::int64_t> class_counts(std::size_t classes) const;
   // 32 hexadecimal digits of the contents, in order.
@@ -103,7 +105,7 @@ class Examples {
   std::vector<std::int64_t> lines_;
   std::vector<std::string> kept_columns_;
   std::vector<KeptField> kept_;  // of all kept columns for each example
-  std::vector<std::string> reports_;
+  std::vector<std::string> reports_, notes_;
   std::int64_t left_out_ = 0;
   bool left_unknown_ = false;  // rows because of their label
 };
@@ -115,12 +117,12 @@ bool holds_labels_of(const Task& task);
 // than 1,000, or nearly one for every row, which suggests a wrong column.
 std::vector<std::string> find_labels(const Task& task, const std::vector<Task::Set>& sets);
 
-// Units of a regression's scores: the mean and the deviation of those to learn from.
+// Of a regression's scores, by which they are standardised.
 struct ScoreScale {
-  double mean = 0, deviation = 1;
+  double mean = 0, std = 1;  // standard deviation
 };
 
-// Of all numbers in the label's column; 0 and 1 if they are all the same.
+// Of the numbers in the label's column of the rows that belong to the sets; 0 and 1 if they are all the same.
 ScoreScale find_score_scale(const Task& task, const std::vector<Task::Set>& sets);
 
 // Examples as sequences [CLS] text 0 [SEP], or [CLS] text 0 [SEP] text 1 [SEP] with types 0 and 1, and with
@@ -131,7 +133,7 @@ class ExampleSamples final : public SampleSource {
   // examples must outlive this. types: of the model; with one type only, both texts have type 0.
   //   separate: [CLS] text 0 [SEP] and [CLS] text 1 [SEP] are two sequences, each of up to `length`, of type
   //   0.
-  //   scale: of the scores of a regression, which samples have in these units.
+  //   scale: by which samples have standardised scores.
   ExampleSamples(const Examples& examples, std::int64_t length, std::int64_t types, bool separate = false,
                  const ScoreScale& scale = {});
 

@@ -28,9 +28,9 @@ void split_tsv(const std::string& record, std::vector<std::string>& fields) {
   }
 }
 
-// Splits at commas. A field that begins with a quote ends at the next quote that is not doubled; text after
-// it up to the comma is kept as it is.
-void split_csv(const std::string& record, std::vector<std::string>& fields) {
+// A field that begins with a quote ends at the next quote that is not doubled; text after it up to the
+// separator is kept as it is.
+void split_quoted(const std::string& record, char separator, std::vector<std::string>& fields) {
   std::string field;
   bool quoted = false;
   for (std::size_t i = 0; i < record.size(); ++i) {
@@ -42,10 +42,10 @@ void split_csv(const std::string& record, std::vector<std::string>& fields) {
         field += record[++i];
       else
         quoted = false;
-    } else if (c == ',') {
+    } else if (c == separator) {
       fields.push_back(std::move(field));
       field.clear();
-    } else if (c == '"' && (i == 0 || record[i - 1] == ',')) {
+    } else if (c == '"' && (i == 0 || record[i - 1] == separator)) {
       quoted = true;
     } else {
       field += c;
@@ -55,16 +55,16 @@ void split_csv(const std::string& record, std::vector<std::string>& fields) {
 }
 
 // Whether text follows the closing quote of a quoted field: often a sign that an earlier quote is missing.
-bool has_text_behind_quote(std::string_view record) {
+bool has_text_behind_quote(std::string_view record, char separator) {
   bool quoted = false;
   for (std::size_t i = 0; i < record.size(); ++i) {
-    const bool begins = i == 0 || record[i - 1] == ',';
+    const bool begins = i == 0 || record[i - 1] == separator;
     if (!quoted) {
       quoted = record[i] == '"' && begins;
     } else if (record[i] == '"') {
       if (i + 1 < record.size() && record[i + 1] == '"')
         ++i;
-      else if (i + 1 < record.size() && record[i + 1] != ',' && record[i + 1] != '\r')
+      else if (i + 1 < record.size() && record[i + 1] != separator && record[i + 1] != '\r')
         return true;
       else
         quoted = false;
@@ -75,10 +75,10 @@ bool has_text_behind_quote(std::string_view record) {
 
 // Whether a quoted field is still open after `text`; `before` says whether one was, and `fresh` whether
 // text begins a field.
-bool ends_quoted(std::string_view text, bool before, bool fresh) {
+bool ends_quoted(std::string_view text, char separator, bool before, bool fresh) {
   bool quoted = before;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool starts_field = i == 0 ? fresh : text[i - 1] == ',';
+    const bool starts_field = i == 0 ? fresh : text[i - 1] == separator;
     if (quoted) {
       if (text[i] != '"') continue;
       if (i + 1 < text.size() && text[i + 1] == '"')
@@ -90,6 +90,26 @@ bool ends_quoted(std::string_view text, bool before, bool fresh) {
     }
   }
   return quoted;
+}
+
+// A text as programs write it that quote fields: in quotes, with those in it doubled.
+bool is_written_in_quotes(std::string_view field) {
+  return field.size() > 2 && field.front() == '"' && field.back() == '"' &&
+         field.substr(1, field.size() - 2).find("\"\"") != std::string_view::npos;
+}
+
+// Between fields that may be in quotes; 0: of another format.
+char separator_of(TableFormat format) {
+  switch (format) {
+    case TableFormat::csv:
+      return ',';
+    case TableFormat::semicolon_csv:
+      return ';';
+    case TableFormat::quoted_tsv:
+      return '\t';
+    default:
+      return 0;
+  }
 }
 
 constexpr const char* not_utf8 = "invalid UTF-8";
@@ -121,6 +141,15 @@ void TableCounts::skip(const std::string& reason, std::int64_t line, std::int64_
   if (entry.rows++ == 0) entry.first_line = line;
 }
 
+std::string note_on_quotes(const std::filesystem::path& file, const TableCounts& counts) {
+  if (counts.in_quotes == 0 || 100 * counts.in_quotes < counts.rows) return "";
+  return fmt::format(
+      "{}: {} fields in quotes with doubled quotes in them, as programs write that quote fields; they "
+      "are read as they are, give the format quoted_tsv (--set task.format=quoted_tsv, or --format) to read "
+      "what they mean",
+      file.string(), counts.in_quotes == 1 ? "1 row has" : fmt::format("{} rows have", counts.in_quotes));
+}
+
 std::string describe_skipped(const std::filesystem::path& file, const TableCounts& counts) {
   if (counts.skipped.empty()) return "";
   std::vector<std::string> reasons;
@@ -147,6 +176,8 @@ TableFormat format_of(const std::filesystem::path& path) {
   }
   return TableFormat::automatic;
 }
+
+bool is_separated(TableFormat format) { return format == TableFormat::tsv || separator_of(format) != 0; }
 
 TableFormat found_format_of(const std::filesystem::path& path, const std::vector<std::string>& header) {
   return TableReader(path, {.optional = header}).format();
@@ -178,7 +209,7 @@ void TableReader::refuse_hidden_header(std::string_view beginning) const {
   const std::string line(beginning.substr(0, end));
   for (const bool tabs : {true, false}) {
     std::vector<std::string> fields;
-    tabs ? split_tsv(line, fields) : split_csv(line, fields);
+    tabs ? split_tsv(line, fields) : split_quoted(line, ',', fields);
     const bool all = std::ranges::all_of(expected, [&](const std::string& column) {
       return std::ranges::find(fields, column) != fields.end();
     });
@@ -260,20 +291,21 @@ TableReader::Record TableReader::read_record() {
   LineReader::Result found = read_raw();
   if (found == LineReader::Result::end) return Record::end;
   if (found == LineReader::Result::too_long) return skip("too long");
-  if (format_ == TableFormat::csv && record_.find('"') != std::string::npos) {
-    bool open = ends_quoted(record_, false, true);
+  if (const char separator = separator_of(format_);
+      separator != 0 && record_.find('"') != std::string::npos) {
+    bool open = ends_quoted(record_, separator, false, true);
     while (open) {
       found = lines_.next(line_);
       COMERA_CHECK(found == LineReader::Result::line &&
                        static_cast<std::int64_t>(record_.size() + line_.size()) < options_.longest_row,
                    "{}: {} after line {}; is a quote missing, or is the file TSV rather than CSV?",
                    path().string(), unquoted, record_line_);
-      open = ends_quoted(line_, true, false);
+      open = ends_quoted(line_, separator, true, false);
       record_ += '\n';
       record_ += line_;
     }
     record_bytes_ = static_cast<std::int64_t>(record_.size());
-    if (record_.find('\n') != std::string::npos && has_text_behind_quote(record_))
+    if (record_.find('\n') != std::string::npos && has_text_behind_quote(record_, separator))
       return skip("text behind a closing quote after several lines");
   }
   if (record_.find('\0') != std::string::npos) return skip("NUL byte");
@@ -285,8 +317,8 @@ void TableReader::split_record(std::vector<std::string>& fields) const {
   fields.clear();
   if (format_ == TableFormat::tsv)
     split_tsv(record_, fields);
-  else if (format_ == TableFormat::csv)
-    split_csv(record_, fields);
+  else if (const char separator = separator_of(format_); separator != 0)
+    split_quoted(record_, separator, fields);
   else
     fields.push_back(record_);
 }
@@ -322,9 +354,11 @@ void TableReader::read_header() {
 
 // A single column often means that the file's format differs from its name.
 std::string TableReader::how_read() const {
-  const char* as = format_ == TableFormat::tsv   ? "TSV (fields between tabs)"
-                   : format_ == TableFormat::csv ? "CSV (fields between commas)"
-                                                 : "plain text (each line a row)";
+  const char separator = separator_of(format_);
+  const char* as = separator == ','               ? "CSV (fields between commas)"
+                   : separator == ';'             ? "CSV (fields between semicolons)"
+                   : format_ == TableFormat::text ? "plain text (each line a row)"
+                                                  : "TSV (fields between tabs)";
   return fmt::format(
       "; it was read as {}, as {}; if it has another format, {}", as,
       options_.format == TableFormat::automatic ? "its name says" : options_.format_option + " says",
@@ -360,6 +394,8 @@ bool TableReader::take_fields(TableRow& row) {
       row.fields[i] = fields_[places_[i]];  // not moved: a column may be requested twice
     else
       row.fields[i].reset();
+  if (format_ == TableFormat::tsv)
+    counts_.in_quotes += std::ranges::any_of(fields_, is_written_in_quotes) ? 1 : 0;
   for (std::size_t i = 0; i < wanted_.size(); ++i)
     row.kinds[i] = row.fields[i] ? FieldKind::text : FieldKind::absent;
   return true;

@@ -22,16 +22,18 @@ class UnsuitableTable : public Error {
 };
 
 enum class TableFormat : std::uint8_t {
-  automatic,  // by name (format_of), otherwise by content: JSON objects, or text
-  tsv,        // tab-separated; quotes have no meaning, as in GLUE
-  csv,        // comma-separated, quoted as in RFC 4180; a quoted field may span lines
+  automatic,      // by name (format_of), otherwise by content: JSON objects, or text
+  tsv,            // tab-separated; quotes have no meaning, as in GLUE
+  csv,            // comma-separated, quoted as in RFC 4180; a quoted field may span lines
+  semicolon_csv,  // the same with semicolons, as spreadsheets write it where commas are decimal
+  quoted_tsv,     // the same with tabs, as pandas writes it
   jsonl,  // one JSON object per line, one list of objects, or objects that span lines; columns are members
   text,   // one column, "text": each line is a row
 };
 
 struct TableOptions {
   TableFormat format = TableFormat::automatic;
-  bool header = true;  // for TSV and CSV; without a header the columns are called 1, 2, 3, …
+  bool header = true;  // for TSV and CSV of any kind; without a header the columns are called 1, 2, 3, …
   std::vector<std::string> columns = {};   // wanted, possibly repeated; every row must have them
   std::vector<std::string> optional = {};  // wanted if present
   std::int64_t longest_row = LineReader::default_longest;  // bytes
@@ -61,6 +63,7 @@ struct TableCounts {
   std::int64_t rows = 0;
   std::map<std::string, Skipped> skipped;
   std::int64_t blank = 0, first_blank = 0;  // lines between rows, which are neither
+  std::int64_t in_quotes = 0;  // rows of a TSV with a field in quotes that has doubled quotes in it
 
   std::int64_t all_skipped() const;
   void skip(const std::string& reason, std::int64_t line, std::int64_t bytes = 0);
@@ -69,6 +72,8 @@ struct TableCounts {
 // One sentence: "FILE: 3 rows were left out: wrong number of fields 2 (first in line 7), NUL byte 1 (first in
 // line 9)". Empty if none were.
 std::string describe_skipped(const std::filesystem::path& file, const TableCounts& counts);
+// A TSV that seems to be quoted; empty if it does not.
+std::string note_on_quotes(const std::filesystem::path& file, const TableCounts& counts);
 
 // The rows of a TSV, CSV, JSONL, text, Parquet or Arrow (columnar_rows.h) file, the first four plain or
 // compressed (InputFile), read as a stream. Fields are well-formed UTF-8 without NUL. Blank lines are not
@@ -124,6 +129,9 @@ class TableReader {
   std::vector<std::string> fields_;
   TableCounts counts_;
 };
+
+// Whether its rows are lines with fields between separators.
+bool is_separated(TableFormat format);
 
 // The format indicated by a file's name, in upper or lower case: .tsv .tab, .csv, .jsonl .json .ndjson, .txt
 // .text; .gz or .zst may follow, and the number of a rotated file. `automatic` if there is none.

@@ -106,15 +106,16 @@ class TaskTable {
     TableReader reader(file, {.format = format, .header = header});
     if (const Columns& names = reader.columns();
         reader.format() == TableFormat::csv && names.size() == 1 && names[0].find(';') != std::string::npos)
-      throw UsageError(fmt::format(
-          "{}: semicolons seem to be between its fields: '{}'; save it with commas or tabs (.csv, .tsv), and "
-          "numbers with a decimal point",
-          file.string(), first_line_of(names[0], 60)));
+      throw UsageError(
+          fmt::format("{}: semicolons seem to be between its fields: '{}'; give --set "
+                      "task.format=semicolon_csv if so; numbers "
+                      "need a decimal point",
+                      file.string(), first_line_of(names[0], 60)));
     TableRow row;
     reader.next(row);  // JSON members are known from the first object
     all_ = reader.columns();
     found_format_ = reader.format();
-    has_header_line_ = header && (reader.format() == TableFormat::tsv || reader.format() == TableFormat::csv);
+    has_header_line_ = header && is_separated(reader.format());
     if (all_.empty())
       throw UsageError(fmt::format("{}: has no columns; give a table with rows", file_.string()));
     for (const std::string& column : all_)

@@ -298,14 +298,16 @@ void SequenceHead::predict(const EncoderStep& step, const Tensor& hidden, const 
 
 void rescale_scores(const ParameterStore& store, const EncoderArchitecture& from,
                     const EncoderArchitecture& to) {
-  const double factor = from.score_deviation.value_or(1) / to.score_deviation.value_or(1);
+  const double factor = from.score_std.value_or(1) / to.score_std.value_or(1);
   const auto change = [&](const char* name, double shift) {
-    const Tensor values = store.value(*store.find(name));
+    const auto id = store.find(name);
+    COMERA_CHECK(id, "the model has no {}, so it gives no scores", name);
+    const Tensor values = store.value(*id);
     std::vector<double> numbers = read_tensor(values, store.allocator());
     for (double& number : numbers) number = factor * number + shift;
     write_tensor(values, numbers, store.allocator());
   };
-  if (from.score_mean == to.score_mean && from.score_deviation == to.score_deviation) return;
+  if (from.score_mean == to.score_mean && from.score_std == to.score_std) return;
   change("head.classifier.weight", 0);
   change("head.classifier.bias", to.output_of(from.score_mean.value_or(0)));
 }

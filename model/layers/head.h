@@ -127,8 +127,8 @@ class SequenceHead final : public Head {
   ParameterId classifier_weight_;
 };
 
-// Changes the last layer of a regression head that was learned with the units of scores in `from`, so that it
-// gives the same scores in those of `to` (EncoderArchitecture::score_of).
+// Changes the last layer of a regression head that was learned with score_mean and score_std of `from`, so
+// that it gives the same scores with those of `to`.
 void rescale_scores(const ParameterStore& store, const EncoderArchitecture& from,
                     const EncoderArchitecture& to);
 

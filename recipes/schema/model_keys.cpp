@@ -82,9 +82,11 @@ const std::vector<Key<ModelSection>>& keys_of() {
             "the head compares two vectors"),
       value(
           "score_mean", &S::score_mean,
-          "of a regression: its scores are `score_mean` + `score_deviation` x the head's output (`finetune` "
-          "sets both by the training files' scores; 0 and 1 learn these as they are)"),
-      value("score_deviation", &S::score_deviation, above(0), "see `score_mean`"),
+          "of a regression, which learns standardised scores: these are `score_mean` + `score_std` x the "
+          "head's "
+          "output (`finetune` sets both to the mean and the standard deviation of those to learn from; 0 and "
+          "1: scores are learned as they are)"),
+      value("score_std", &S::score_std, above(0), "see `score_mean`"),
       value("vector_size", &S::vector_size, count(0),
             "outputs of a dense layer behind the pooling of vectors (`Dense` in sentence-transformers); 0: "
             "none"),

@@ -30,7 +30,12 @@ Recipe parse_recipe(std::string_view text, const std::string& name, const std::v
 Recipe parse_stored_recipe(std::string_view text, const std::string& name,
                            const std::vector<std::string>& overrides) {
   const auto origin = Source::Origin::checkpoint;
-  return read(Source(text, name, overrides, {}, origin), origin);
+  Recipe recipe = read(Source(text, name, overrides, {}, origin), origin);
+  if (recipe.model.head == HeadKind::regression) {  // before scores were standardised
+    recipe.model.score_mean = recipe.model.score_mean.value_or(0);
+    recipe.model.score_std = recipe.model.score_std.value_or(1);
+  }
+  return recipe;
 }
 
 Recipe load_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides,

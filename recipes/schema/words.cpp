@@ -210,6 +210,8 @@ const Words<data::TableFormat>& words_of() {
   static const Words<data::TableFormat> words = {{data::TableFormat::automatic, "automatic"},
                                                  {data::TableFormat::tsv, "tsv"},
                                                  {data::TableFormat::csv, "csv"},
+                                                 {data::TableFormat::semicolon_csv, "semicolon_csv"},
+                                                 {data::TableFormat::quoted_tsv, "quoted_tsv"},
                                                  {data::TableFormat::jsonl, "jsonl"},
                                                  {data::TableFormat::text, "text"}};
   return words;

@@ -27,7 +27,7 @@ class KeptAnswers {
   std::int64_t count() const { return count_; }
   std::int64_t vector_width() const { return vector_width_; }  // 0: no vectors
   std::int64_t logits() const { return width_ - vector_width_; }
-  // A vector, then logits, or the score of a regression in the units of the data.
+  // A vector, then logits, or the score of a regression, not standardised.
   std::span<const float> of(std::int64_t sample) const {
     return std::span(answers_).subspan(sample * width_, width_);
   }
@@ -64,7 +64,7 @@ std::unique_ptr<const KeptAnswers> find_answers(const StudentOf& student,
                                                 const std::function<void(const std::string&)>& log,
                                                 const std::function<bool()>& stop, Communicator& processes);
 
-// The same samples with the answer of each, scores in the units of this student. answers must outlive them.
+// The same samples with the answer of each, scores as this student learns them. answers must outlive them.
 std::unique_ptr<data::SampleSource> with_answers(std::unique_ptr<data::SampleSource> samples,
                                                  const KeptAnswers& answers, const EncoderConfig& student);
 

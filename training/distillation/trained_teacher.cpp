@@ -106,7 +106,7 @@ Pooling pooling_of(const CheckpointReader& teacher, const Recipe& recipe, const 
   return vector_pooling(teacher, model, "learn from distillation.hidden or relations");
 }
 
-// The student's type, and its units of scores.
+// The student's type, and the scale of its scores.
 std::vector<std::string> settings_for(const EncoderConfig& student) {
   const char* compute = student.compute == DType::bfloat16  ? "bf16"
                         : student.compute == DType::float64 ? "fp64"
@@ -114,7 +114,7 @@ std::vector<std::string> settings_for(const EncoderConfig& student) {
   std::vector<std::string> settings = {fmt::format("precision.compute={}", compute)};
   if (student.head == HeadKind::regression && student.distillation.logits > 0) {
     settings.push_back(fmt::format("model.score_mean={}", student.score_mean.value_or(0)));
-    settings.push_back(fmt::format("model.score_deviation={}", student.score_deviation.value_or(1)));
+    settings.push_back(fmt::format("model.score_std={}", student.score_std.value_or(1)));
   }
   return settings;
 }

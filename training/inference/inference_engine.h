@@ -24,7 +24,7 @@ struct MicroBatchShare {
 class InferenceEngine {
  public:
   enum class Output : std::uint8_t {
-    predictions,  // of the head, for each sequence: logits, or a score in the units of the data
+    predictions,  // of the head, for each sequence: logits, or a score (not standardised)
     mean,         // encoder vectors: the mean over a sequence
     first,        // encoder vectors: that of the first token
     logits,       // of a head that reads tokens, for each masked position

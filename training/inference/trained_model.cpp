@@ -170,7 +170,7 @@ LoadedModel::LoadedModel(const std::filesystem::path& path, const std::filesyste
       model(encoder_config(recipe, tokenizer.vocabulary()), processor.allocator, false) {
   const CheckpointReader& reader = *trained.reader;
   load_parameters(reader, model.parameters());
-  // Settings of these units change the weights, not the scores.
+  // Settings of the scale of scores change the weights, not the scores.
   if (recipe.model.head == HeadKind::regression)
     rescale_scores(model.parameters(), checkpoint_recipe(reader).model, recipe.model);
   if (model.float8() != nullptr) load_float8(reader, *model.float8());
@@ -208,11 +208,15 @@ void require_trained_head(const CheckpointReader& checkpoint, const std::string&
 
 InitialParameters initialise_from(const CheckpointReader& reader, const Recipe& recipe,
                                   const ParameterStore& store) {
-  const InitialParameters initial = load_initial_parameters(reader, store, takes_carried_head(recipe));
+  InitialParameters initial = load_initial_parameters(reader, store, takes_carried_head(recipe));
   const ModelSection before = checkpoint_recipe(reader).model;
-  if (before.head == HeadKind::regression && recipe.model.head == HeadKind::regression &&
-      std::ranges::count(initial.fresh, "head.classifier.weight") == 0 && !has_random_head(reader, store))
+  if (before.head != HeadKind::regression || recipe.model.head != HeadKind::regression) return initial;
+  const auto is_fresh = [&](const char* name) { return std::ranges::count(initial.fresh, name) > 0; };
+  const char *const weight = "head.classifier.weight", *const bias = "head.classifier.bias";
+  if (!is_fresh(weight) && !has_random_head(reader, store))
     rescale_scores(store, before, recipe.model);
+  else if (!is_fresh(bias))  // it belongs to another weight
+    write_tensor(store.value(*store.find(bias)), {0}, store.allocator());
   return initial;
 }
 

@@ -49,8 +49,8 @@ bool has_random_head(const CheckpointReader& checkpoint, const ParameterStore& m
 // UsageError, with advice, if so.
 void require_trained_head(const CheckpointReader& checkpoint, const std::string& advice);
 
-// Begins a model of this recipe with the parameters of a checkpoint (checkpoints/model_state.h). The scores
-// of a regression stay the same if their units differ.
+// Begins a model of this recipe with the parameters of a checkpoint (checkpoints/model_state.h). A
+// regression gives the same scores, whatever its score_mean and score_std.
 InitialParameters initialise_from(const CheckpointReader& checkpoint, const Recipe& recipe,
                                   const ParameterStore& model);
 

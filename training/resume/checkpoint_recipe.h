@@ -22,9 +22,9 @@ void require_same_encoder(const Recipe& recipe, const CheckpointReader& reader);
 // (checkpoints/model_state.h): a pooler trained on the first token of both texts together.
 bool takes_carried_head(const Recipe& recipe);
 
-// The units of scores that a run was begun with, where the recipe leaves them open and the checkpoint is of a
-// regression.
-void take_score_units(Recipe& recipe, const CheckpointReader& reader);
+// model.score_mean and score_std that a run was begun with, where the recipe leaves them open and the
+// checkpoint is of a regression.
+void take_score_scale(Recipe& recipe, const CheckpointReader& reader);
 
 // Copies the ranks of the checkpoint's layers into the recipe, so that a model built from it can hold their
 // weights. This affects layers that are tensor trains with the same modes in both. UsageError if the recipe

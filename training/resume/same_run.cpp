@@ -78,7 +78,7 @@ void require_same_run(const CheckpointReader& reader, const Recipe& before, cons
       was.head == HeadKind::regression &&
       (was.score_of(0) != is.score_of(0) || was.score_of(1) != is.score_of(1)))
     throw UsageError(
-        fmt::format("{} was trained with another model.score_mean or model.score_deviation; leave them out, "
+        fmt::format("{} was trained with another model.score_mean or model.score_std; leave them out, "
                     "or start a new run from this checkpoint (--from)",
                     file));
   const std::int64_t seed = reader.integer("/rng", "seed");

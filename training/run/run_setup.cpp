@@ -305,7 +305,7 @@ RunSetup::RunSetup(const Recipe& given, const TrainingOptions& given_options) : 
   // 3. The checkpoint to resume from, as found by process 0.
   found = find_checkpoint(*host, *directory, options);
   Recipe begun = given;
-  if (options.finetune && found) take_score_units(begun, CheckpointReader(found->path));
+  if (options.finetune && found) take_score_scale(begun, CheckpointReader(found->path));
   recipe = of_model(options.finetune ? resolve_task(begun) : resolve_distillation(begun), found);
   asked = given.tensorized;
   // 4. That checkpoint and the tokenizer: the same bytes everywhere.

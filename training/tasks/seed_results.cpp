@@ -137,6 +137,12 @@ void require_settings(const std::filesystem::path& run, const Recipe& before, co
                       run.string(), to_string(change)));
 }
 
+std::vector<std::string> score_settings(const Recipe& recipe) {
+  if (recipe.model.head != HeadKind::regression) return {};
+  return {fmt::format("model.score_mean={}", recipe.model.score_mean.value_or(0)),
+          fmt::format("model.score_std={}", recipe.model.score_std.value_or(1))};
+}
+
 void require_begun_settings(const std::filesystem::path& run, const Recipe& recipe, const std::string& data) {
   const std::filesystem::path file = run / "settings.json";
   if (storage::exists(file) && storage::exists(run / "checkpoints")) {

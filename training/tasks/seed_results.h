@@ -55,6 +55,10 @@ struct SeedResult {
 void write_seed_result(const std::filesystem::path& run, const SeedResult& result);
 std::optional<SeedResult> read_seed_result(const std::filesystem::path& run);
 
+// Settings of model.score_mean and score_std as in a recipe, for runs that belong to it; none if it is of no
+// regression.
+std::vector<std::string> score_settings(const Recipe& recipe);
+
 // A line for each seed and validation set, then the mean and the deviation over the seeds.
 std::string seed_table(const std::vector<SeedResult>& results);
 Json seed_json(const std::vector<SeedResult>& results);

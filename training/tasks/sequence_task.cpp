@@ -247,9 +247,13 @@ Recipe resolve_kind(const Recipe& recipe) {
   Recipe resolved = recipe;
   resolved.generator.reset();  // of a pretraining that it begins with
   data::Task task = task_of(recipe.task);
+  if (task.kind != data::TaskKind::regression) {  // of one that it begins with
+    resolved.model.score_mean.reset();
+    resolved.model.score_std.reset();
+  }
   if (task.kind == data::TaskKind::contrastive) {
     check_class_weights(resolved.task);
-    return resolve_contrastive(recipe, task);
+    return resolve_contrastive(resolved, task);
   }
   const bool labelled = traits_of(task.kind).has_labels, annotated = data::is_annotation(task.kind);
   if (labelled && task.labels.empty())
@@ -271,14 +275,10 @@ Recipe resolve_kind(const Recipe& recipe) {
     for (const char* layer : {"head.transform", "head.pooler"}) resolved.tensorized.ranks.erase(layer);
     resolved.model.pooling = Pooling::first;
   }
-  if (task.kind == data::TaskKind::regression &&
-      !(resolved.model.score_mean && resolved.model.score_deviation)) {
+  if (task.kind == data::TaskKind::regression && !(resolved.model.score_mean && resolved.model.score_std)) {
     const data::ScoreScale scale = data::find_score_scale(task, task.train);
     if (!resolved.model.score_mean) resolved.model.score_mean = scale.mean;
-    if (!resolved.model.score_deviation) resolved.model.score_deviation = scale.deviation;
-  } else if (task.kind != data::TaskKind::regression) {  // of one that it begins with
-    resolved.model.score_mean.reset();
-    resolved.model.score_deviation.reset();
+    if (!resolved.model.score_std) resolved.model.score_std = scale.std;
   }
   if (labelled) resolved.model.classes = static_cast<std::int64_t>(task.labels.size());
   check_class_weights(section);
@@ -299,8 +299,9 @@ std::unique_ptr<data::ExampleSamples> samples_for(const EncoderConfig& config, c
         fmt::format("model.pairs = \"separate\" compares two texts, but the task has {}: {}; "
                     "--set model.pairs=joint takes one, or several as one sequence",
                     task.text.size(), fmt::join(task.text, ", ")));
-  const data::ScoreScale scale{.mean = config.score_mean.value_or(0),
-                               .deviation = config.score_deviation.value_or(1)};
+  data::ScoreScale scale;
+  if (config.head == HeadKind::regression)
+    scale = {.mean = config.score_mean.value_or(0), .std = config.score_std.value_or(1)};
   return std::make_unique<data::ExampleSamples>(examples, length, config.types, separate, scale);
 }
 
@@ -365,7 +366,11 @@ double SequenceTask::targets(const data::Batch& batch) const {
   return std::accumulate(weights.begin(), weights.end(), 0.0);
 }
 
-double SequenceTask::loss_scale() const { return std::pow(config_.score_deviation.value_or(1), 2); }
+// Distances from a teacher's vectors and states have other units.
+double SequenceTask::loss_scale() const {
+  const bool of_scores = task_.kind == data::TaskKind::regression && !config_.distillation.of_encoder();
+  return of_scores ? std::pow(config_.score_std.value_or(1), 2) : 1;
+}
 
 double SequenceTask::loss_unit() const {
   if (task_.kind != data::TaskKind::regression) return 1;
@@ -413,6 +418,22 @@ std::optional<Evaluation> SequenceTask::evaluate(StepEngine& engine, const Model
   return evaluation_of(std::move(sets), score);
 }
 
+// With a note where the scale is that of other data.
+std::string SequenceTask::scale_text() const {
+  double sum = 0;
+  for (std::int64_t i = 0; i < train_.count(); ++i) sum += train_.score(i);
+  const double mean = sum / static_cast<double>(train_.count()), std = std::sqrt(loss_unit());
+  const double own_mean = config_.score_mean.value_or(0), own_std = config_.score_std.value_or(1);
+  std::string text = fmt::format(
+      "scores: standardised by a mean of {:.5g} and a standard deviation of {:.5g}", own_mean, own_std);
+  if (std::abs(own_mean - mean) > 2 * std || own_std > 3 * std || std > 3 * own_std)
+    text += fmt::format(
+        "; these files have {:.5g} and {:.5g}, which learn faster: leave out model.score_mean and "
+        "model.score_std, or set them so",
+        mean, std);
+  return text;
+}
+
 std::vector<std::string> SequenceTask::reports() const {
   std::vector<std::string> lines;
   const auto add = [&](const std::string& name, const data::Examples& examples) {
@@ -420,6 +441,7 @@ std::vector<std::string> SequenceTask::reports() const {
     lines.push_back(fmt::format("{}: {} examples, {} truncated to {} tokens", name, examples.count(),
                                 samples->truncated(), length_));
     lines.insert(lines.end(), examples.reports().begin(), examples.reports().end());
+    lines.insert(lines.end(), examples.notes().begin(), examples.notes().end());
   };
   add("train", train_);
   std::set<std::string_view> trained;
@@ -448,9 +470,7 @@ std::vector<std::string> SequenceTask::reports() const {
     lines.push_back(fmt::format("{}: {}", task_.kind == data::TaskKind::classification ? "classes" : "labels",
                                 fmt::join(classes, ", ")));
   }
-  if (task_.kind == data::TaskKind::regression && config_.score_mean && config_.score_deviation)
-    lines.push_back(fmt::format("scores: mean {:.5g}, deviation {:.5g}, as whose units they are learned",
-                                *config_.score_mean, *config_.score_deviation));
+  if (task_.kind == data::TaskKind::regression) lines.push_back(scale_text());
   return lines;
 }
 

@@ -24,7 +24,7 @@ enum class TaskUse : std::uint8_t { training, inference };
 data::Task task_of(const TaskSection& section, TaskUse use = TaskUse::training);
 
 // The recipe with everything that the task determines filled in: labels, kind and metric, model.head,
-// model.classes and the units of scores. Reads the training files' labels if the recipe leaves these open.
+// model.classes and the scale of scores. Reads the training files' labels if the recipe leaves these open.
 Recipe resolve_task(const Recipe& recipe);
 
 // Scores a model with a sequence head on one set of examples, which the processes share. Nothing if `stop`
@@ -69,6 +69,7 @@ class SequenceTask final : public FileTask {
 
  private:
   std::vector<GivenFile> held_out() const override;
+  std::string scale_text() const;
 
   EncoderConfig config_;
   std::int64_t length_;

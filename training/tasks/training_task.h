@@ -57,7 +57,8 @@ class TrainingTask {
   // Writes the same to the run's folder, so that the run stays usable without the data.
   virtual void write_encoding(const RunDirectory& directory) const = 0;
 
-  // What the engine's losses are multiplied by for display: squared units of a regression's scores.
+  // What the engine's losses are multiplied by for display: the variance by which a regression's scores are
+  // standardised.
   virtual double loss_scale() const { return 1; }
 
   virtual bool evaluates() const = 0;

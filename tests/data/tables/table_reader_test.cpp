@@ -78,6 +78,34 @@ TEST(TableReader, CsvQuotesAndLinesWithinThem) {
 }
 
 // The next quoted field would end it, lines later.
+TEST(TableReader, QuotedFieldsBetweenTabsAndSemicolons) {
+  const test::TemporaryFolder folder;
+  for (const auto& [format, separator] :
+       {std::pair{TableFormat::quoted_tsv, '\t'}, {TableFormat::semicolon_csv, ';'}}) {
+    std::string text = "a|b\n\"say \"\"x\"\", | and\nmore\"|1,5\nplain|2\n";
+    std::ranges::replace(text, '|', separator);
+    TableReader reader(folder.write("t.tsv", text), {.format = format, .columns = {"a", "b"}});
+    TableRow row;
+    ASSERT_TRUE(reader.next(row));
+    EXPECT_EQ(row.fields[0], std::string("say \"x\", ") + separator + " and\nmore");
+    EXPECT_EQ(row.fields[1], "1,5");
+    ASSERT_TRUE(reader.next(row));
+    EXPECT_EQ(row.line, 4);
+    EXPECT_EQ(row.fields[0], "plain");
+    EXPECT_FALSE(reader.next(row));
+    EXPECT_EQ(note_on_quotes("t.tsv", reader.counts()), "");
+  }
+  // What looks quoted in a TSV that is not is said.
+  TableReader plain(folder.write("p.tsv", "a\tb\n\"say \"\"x\"\"\"\t1\n\"x\"\t2\n"), {.columns = {"a"}});
+  TableRow row;
+  ASSERT_TRUE(plain.next(row));
+  EXPECT_EQ(row.fields[0], "\"say \"\"x\"\"\"");
+  while (plain.next(row)) {
+  }
+  EXPECT_EQ(plain.counts().in_quotes, 1);
+  EXPECT_THAT(note_on_quotes("p.tsv", plain.counts()), HasSubstr("p.tsv: 1 row has fields in quotes"));
+}
+
 TEST(TableReader, CsvQuoteThatWasNotClosedIsNamed) {
   const test::TemporaryFolder folder;
   const auto file = folder.write("a.csv", "text,label\n\"open,a\nx,b\n\"closed\",b\ny,a\n");

@@ -134,7 +134,8 @@ TEST_F(TaskColumnsTest, ThatAreNotPlainAreAskedFor) {
   EXPECT_THAT(refusal("t.tsv", "word\tlabel\nx\ta\n"), HasSubstr("no column looks like free text"));
   EXPECT_THAT(refusal("t.csv", "text;label\nx;a\n"),
               HasSubstr("semicolons seem to be between its fields: 'text;label'"));
-  EXPECT_THAT(refusal("t.csv", "text;score\nx;1,5\ny, z;2,5\n"), HasSubstr("numbers with a decimal point"));
+  EXPECT_THAT(refusal("t.csv", "text;score\nx;1,5\ny, z;2,5\n"),
+              HasSubstr("give --set task.format=semicolon_csv if so; numbers need a decimal point"));
   EXPECT_THAT(refusal("t.csv", "text\tlabel\nx\ta\n"),
               AllOf(HasSubstr("only the column 'text\\tlabel'"), HasSubstr("--set task.format=tsv")));
   EXPECT_THAT(refusal("t.tsv", "text,label\nx,a\n"), HasSubstr("--set task.format=csv"));

@@ -88,8 +88,7 @@ TEST(Examples, NamesOfSpecialPiecesAreSaid) {
   const auto file = folder.write("t.txt", "one\ntwo [SEP] words\n[CLS] three [MASK]\n");
   const Task task{.name = "t", .text = {"text"}};
   const Examples examples = Examples::read(task, {{"t", file}}, tokenizer(), false, 50);
-  EXPECT_THAT(examples.reports(),
-              ElementsAre(HasSubstr("2 texts with [SEP] or another special piece's name")));
+  EXPECT_THAT(examples.notes(), ElementsAre(HasSubstr("2 texts with [SEP] or another special piece's name")));
   for (const std::int32_t id : examples.text(2, 0)) EXPECT_FALSE(tokenizer().special().contains(id));
 }
 

@@ -465,8 +465,9 @@ TEST_F(FinetuneTable, SaysWhatItsScoresAreWorth) {
       tune(scores_table, {"--output", at("mean"), "--validation", scores_table, "--set",
                           "phase.0.learning_rate=1e-9", "--set", "phase.0.length=20"});
   ASSERT_EQ(mean.code, 0) << mean.output;
-  EXPECT_THAT(mean.output, AllOf(HasSubstr("scores: mean 30, deviation 17.318, as whose units they are"),
-                                 HasSubstr("always gives the mean of the scores")));
+  EXPECT_THAT(mean.output,
+              AllOf(HasSubstr("scores: standardised by a mean of 30 and a standard deviation of 17.318"),
+                    HasSubstr("always gives the mean of the scores")));
   // transformers cuts texts to what was learned.
   ASSERT_EQ(run_program({"export", at("mean"), "--to", at("hf")}).code, 0);
   EXPECT_THAT(read_text(folder() / "hf/tokenizer_config.json"), HasSubstr("\"model_max_length\": 20"));

@@ -1,4 +1,4 @@
-// Regressions learn their scores in units of these (EncoderArchitecture::score_of).
+// Regressions learn standardised scores (EncoderArchitecture::score_of).
 #include <cstring>
 
 #include "exchange/export_model.h"
@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class ScoreUnits : public Finetune {
+class ScoreScaleTest : public Finetune {
  protected:
   // The table with scores of 1.5 and -0.5 as `shift` + `factor` x these.
   std::string scaled(const std::string& name, double shift, double factor) const {
@@ -42,6 +42,11 @@ class ScoreUnits : public Finetune {
     all.insert(all.end(), more.begin(), more.end());
     return task(all);
   }
+  void write_pretrained() const {
+    TrainingRun(recipe("pre", {"phase.0.warmup_steps=0", "phase.0.steps=2", "phase.1.steps=2"}),
+                {.output = silent()})
+        .run();
+  }
   std::vector<double> answers(const fs::path& model, const std::vector<std::string>& settings = {}) const {
     const LoadedModel loaded(model, {}, settings, "cpu");
     InferenceEngine engine(loaded.model, InferenceEngine::Output::predictions, loaded.processor);
@@ -62,14 +67,14 @@ class ScoreUnits : public Finetune {
 };
 
 // A model of other units is the same model: training never sees them.
-TEST_F(ScoreUnits, MakeNoDifferenceToTraining) {
+TEST_F(ScoreScaleTest, MakeNoDifferenceToTraining) {
   const std::string near = scaled("near.tsv", 0, 1), far = scaled("far.tsv", 1000, 300);
   const TrainingOutcome one = finetune(recipe("near", scores(near)));
   const TrainingOutcome other = finetune(recipe("far", scores(far)));
   const Recipe learned = load_recipe(folder() / "far/recipe.toml");
   // Half of the scores are 1.5, the others -0.5.
   EXPECT_NEAR(*learned.model.score_mean, 1150, 60);
-  EXPECT_NEAR(*learned.model.score_deviation, 300, 10);
+  EXPECT_NEAR(*learned.model.score_std, 300, 10);
   std::vector<double> expected = answers(one.checkpoint);
   for (double& score : expected) score = 1000 + 300 * score;
   expect_near(answers(other.checkpoint), expected, 0.05);
@@ -82,18 +87,18 @@ TEST_F(ScoreUnits, MakeNoDifferenceToTraining) {
   EXPECT_NEAR(first.variance, 1, 0.05);
   EXPECT_NEAR(second.variance / first.variance, 300 * 300, 1);
   // Scores as they are, for whoever asks for it.
-  finetune(recipe("plain", scores(far, {"model.score_mean=0", "model.score_deviation=1"})));
+  finetune(recipe("plain", scores(far, {"model.score_mean=0", "model.score_std=1"})));
   EXPECT_GT(loss("plain"), 5 * loss("far"));
 }
 
-TEST_F(ScoreUnits, AnswersAreNotRounded) {
+TEST_F(ScoreScaleTest, AnswersAreNotRounded) {
   const TrainingOutcome outcome =
       finetune(recipe("run", scores(scaled("t.tsv", 0, 1), {"precision.compute=bf16"})));
   const LoadedModel loaded(outcome.checkpoint, {}, {}, "cpu");
   const ModelSection& model = loaded.recipe.model;
   int fine = 0;
   for (const double score : answers(outcome.checkpoint)) {
-    const auto output = static_cast<float>((score - *model.score_mean) / *model.score_deviation);
+    const auto output = static_cast<float>((score - *model.score_mean) / *model.score_std);
     std::uint32_t bits = 0;
     std::memcpy(&bits, &output, sizeof bits);
     fine += (bits & 0xfff0) != 0 && (bits & 0xfff0) != 0xfff0 ? 1 : 0;
@@ -101,13 +106,12 @@ TEST_F(ScoreUnits, AnswersAreNotRounded) {
   EXPECT_GT(fine, 100) << "of 120";
 }
 
-TEST_F(ScoreUnits, StayWhereAModelGoes) {
+TEST_F(ScoreScaleTest, StayWhereAModelGoes) {
   const std::string far = scaled("far.tsv", 1000, 300);
   const TrainingOutcome outcome = finetune(recipe("run", scores(far)));
   const std::vector<double> before = answers(outcome.checkpoint);
   // With settings of other units.
-  expect_near(answers(outcome.checkpoint, {"model.score_mean=-7", "model.score_deviation=0.5"}), before,
-              0.01);
+  expect_near(answers(outcome.checkpoint, {"model.score_mean=-7", "model.score_std=0.5"}), before, 0.01);
   // Other programs know none.
   for (const bool trains : {false, true}) {
     const LoadedModel loaded(outcome.checkpoint, {}, {}, "cpu");
@@ -115,28 +119,101 @@ TEST_F(ScoreUnits, StayWhereAModelGoes) {
     exchange::export_model(loaded, folder() / "run", hf, {.tensor_trains = trains});
     const std::string back = (folder() / fmt::format("back-{}.h5", trains)).string();
     ASSERT_EQ(run_program({"import", hf.string(), "--output", back}).code, 0);
-    EXPECT_FALSE(LoadedModel(back, {}, {}, "cpu").recipe.model.score_mean);
+    EXPECT_EQ(LoadedModel(back, {}, {}, "cpu").recipe.model.score_std, 1);
     expect_near(answers(back), before, 0.02);
   }
-  // A run from it on scores of other units begins with what it knows.
-  const std::string still = "phase.0.learning_rate=1e-12";
+  // A run from it on other scores begins with what it knows, by the commands too.
+  const ProgramResult next = run_program({"finetune",
+                                          "--from",
+                                          outcome.checkpoint.string(),
+                                          "--input",
+                                          scaled("near.tsv", 0, 1),
+                                          "--text",
+                                          "first,second",
+                                          "--label",
+                                          "score",
+                                          "--output",
+                                          (folder() / "next").string(),
+                                          "--set",
+                                          "phase.0.epochs=0.1",
+                                          "--set",
+                                          "phase.0.learning_rate=1e-12",
+                                          "--set",
+                                          "phase.0.warmup_share=0",
+                                          "--set",
+                                          "precision.compute=fp32",
+                                          "--set",
+                                          "phase.0.tokens_per_micro_batch=256"});
+  ASSERT_EQ(next.code, 0) << next.output;
+  EXPECT_THAT(next.output, HasSubstr("scores: standardised by a mean of 0."));
+  EXPECT_NEAR(*load_recipe(folder() / "next/recipe.toml").model.score_std, 1, 0.05);
+  expect_near(answers(folder() / "next"), before, 0.05);
+  // Another layer has nothing of it, nor its bias.
   finetune(
-      recipe("next", scores(scaled("near.tsv", 0, 1),
-                            {still, "phase.0.steps=1", "phase.1.steps=1", "phase.1.learning_rate=1e-12",
-                             "phase.0.warmup_steps=0",
-                             fmt::format("run.initial_checkpoint=\"{}\"", outcome.checkpoint.string())})));
-  EXPECT_NEAR(*load_recipe(folder() / "next/recipe.toml").model.score_deviation, 1, 0.05);
-  expect_near(answers(folder() / "next/checkpoints"), before, 0.05);
+      recipe("separate",
+             scores(scaled("near.tsv", 0, 1),
+                    {"model.pairs=separate", "phase.0.steps=1", "phase.1.steps=1",
+                     "phase.0.learning_rate=1e-12", "phase.1.learning_rate=1e-12", "phase.0.warmup_steps=0",
+                     fmt::format("run.initial_checkpoint=\"{}\"", outcome.checkpoint.string())})));
+  const CheckpointReader separate(find_trained_model(folder() / "separate").checkpoint);
+  EXPECT_NEAR(separate.read_values<float>("/model/head.classifier.bias")[0], 0, 1e-6);
 }
 
-// So does a run that began when scores were learned as they are.
-TEST_F(ScoreUnits, AResumedRunKeepsThem) {
+TEST_F(ScoreScaleTest, OfOtherDataIsSaid) {
+  write_pretrained();
+  const std::string table = scaled("far.tsv", 1000, 300);
+  const auto said = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"finetune",     "--from",  (folder() / "pre").string(),
+                                    "--input",      table,     "--text",
+                                    "first,second", "--label", "score",
+                                    "--dry-run",    "--set",   "task.kind=regression"};
+    all.insert(all.end(), more.begin(), more.end());
+    return run_program(all).output;
+  };
+  EXPECT_THAT(said({}), testing::Not(HasSubstr("which learn faster")));
+  EXPECT_THAT(said({"--set", "model.score_mean=0", "--set", "model.score_std=1"}),
+              HasSubstr("by a mean of 0 and a standard deviation of 1; these files have 11"));
+}
+
+// A folder of seeds that an earlier version began is continued with scores as they are.
+TEST_F(ScoreScaleTest, SeedsHaveOne) {
+  write_pretrained();
+  const auto seeds = [&](const char* list) {
+    return run_program({"finetune", "--from", (folder() / "pre").string(), "--input",
+                        scaled("far.tsv", 30, 10), "--text", "first,second", "--label", "score", "--output",
+                        (folder() / "seeds").string(), "--seeds", list, "--set", "task.kind=regression",
+                        "--set", "phase.0.epochs=0.1", "--set", "phase.0.tokens_per_micro_batch=256"});
+  };
+  ASSERT_EQ(seeds("1,2").code, 0);
+  const fs::path result = folder() / "seeds/seed-1/result.json";
+  ASSERT_TRUE(fs::exists(result));
+  std::string text = read_text(result);
+  for (const char* key : {"score_mean", "score_std"}) {
+    const std::size_t at = text.find(key);
+    ASSERT_NE(at, text.npos);
+    text.erase(at, text.find("\\n", at) + 2 - at);
+  }
+  std::ofstream(result) << text;
+  fs::remove_all(folder() / "seeds/seed-2");
+  const ProgramResult again = seeds("1,2");
+  ASSERT_EQ(again.code, 0) << again.output;
+  EXPECT_EQ(load_recipe(folder() / "seeds/seed-2/recipe.toml").model.score_std, 1);
+}
+
+// So does a run that began when scores were learned as they are: its recipe says nothing of them.
+TEST_F(ScoreScaleTest, AResumedRunKeepsThem) {
   const std::string table = scaled("far.tsv", 30, 10);
-  const std::vector<std::string> plain = {"model.score_mean=0", "model.score_deviation=1"};
+  const std::vector<std::string> plain = {"model.score_mean=0", "model.score_std=1"};
   const TrainingOutcome whole = finetune(recipe("whole", scores(table, plain)));
   finetune(recipe("parts", scores(table, plain)), 5);
   const TrainingOutcome parts = finetune(recipe("parts", scores(table)));
   expect_equal_checkpoints(whole.checkpoint, parts.checkpoint);
+  const Recipe old = parse_stored_recipe(
+      "[model]\nlayers = 1\nhidden = 8\nheads = 1\nffn = 8\nhead = \"regression\"\n"
+      "[[phase]]\nname = \"x\"\nsteps = 1\nlearning_rate = 1e-3\n",
+      "old");
+  EXPECT_EQ(old.model.score_mean, 0);
+  EXPECT_EQ(old.model.score_std, 1);
   finetune(recipe("other", scores(table)), 5);
   EXPECT_THAT([&] { finetune(recipe("other", scores(table, plain))); },
               testing::ThrowsMessage<UsageError>(HasSubstr("another model.score_mean")));
@@ -144,7 +221,7 @@ TEST_F(ScoreUnits, AResumedRunKeepsThem) {
 
 // A teacher's scores are the same in the units of any student, also where they are kept: a student that stays
 // as it is has the distance between both as its loss.
-TEST_F(ScoreUnits, TeachersSpeakThoseOfTheirStudents) {
+TEST_F(ScoreScaleTest, TeachersSpeakThoseOfTheirStudents) {
   const std::string far = scaled("far.tsv", 1000, 300);
   const std::vector<double> wanted = answers(finetune(recipe("teacher", scores(far))).checkpoint);
   for (const bool keeps : {false, true})
@@ -155,7 +232,7 @@ TEST_F(ScoreUnits, TeachersSpeakThoseOfTheirStudents) {
           "distillation.logits=1",
           "distillation.targets=false",
           fmt::format("model.score_mean={}", mean),
-          "model.score_deviation=10",
+          "model.score_std=10",
           "phase.0.length=32",
           "phase.0.learning_rate=1e-12",
           "phase.1.learning_rate=1e-12"};
