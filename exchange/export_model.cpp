@@ -72,7 +72,8 @@ std::unique_ptr<Model> without_head(const Model& model, const Processor& process
 // A regression whose head gives scores themselves, as other programs read it; null if it does already.
 std::unique_ptr<Model> with_plain_scores(const Model& model, const Processor& processor) {
   EncoderConfig config = model.config();
-  if (config.head != HeadKind::regression || !(config.score_mean || config.score_std)) return nullptr;
+  if (config.head != HeadKind::regression || (config.score_of(0) == 0 && config.score_of(1) == 1))
+    return nullptr;
   config.score_mean.reset();
   config.score_std.reset();
   auto plain = copy_of(model, config, processor);

@@ -158,9 +158,10 @@ class GlueBenchmark {
     if (const std::optional<GlueResult> known = any_result())
       command.recipe.overrides.push_back(
           fmt::format("precision.compute=\"{}\"", name_of(known->recipe.precision.compute)));
-    if (const std::optional<GlueResult> known = any_result(task))  // also of an earlier version
-      for (const std::string& scale : score_settings(known->recipe))
-        command.recipe.overrides.push_back(scale);
+    const std::optional<GlueResult> same = any_result(task);  // also of an earlier version
+    for (const std::string& scale :
+         same ? score_settings(same->recipe) : begun_score_settings(folder_of(task, seed)))
+      command.recipe.overrides.push_back(scale);
     for (const std::string& own : options_.recipe.overrides) command.recipe.overrides.push_back(own);
     return command;
   }

@@ -67,6 +67,9 @@ class SeedRuns {
             fmt::format("precision.compute=\"{}\"", name_of(known->recipe.precision.compute)));
       const std::vector<std::string> scale = score_settings(known->recipe);
       overrides.insert(overrides.begin(), scale.begin(), scale.end());
+    } else {
+      const std::vector<std::string> scale = begun_score_settings(folder_of(seed));
+      overrides.insert(overrides.begin(), scale.begin(), scale.end());
     }
     return finetune_task(own);
   }

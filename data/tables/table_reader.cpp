@@ -298,8 +298,9 @@ TableReader::Record TableReader::read_record() {
       found = lines_.next(line_);
       COMERA_CHECK(found == LineReader::Result::line &&
                        static_cast<std::int64_t>(record_.size() + line_.size()) < options_.longest_row,
-                   "{}: {} after line {}; is a quote missing, or is the file TSV rather than CSV?",
-                   path().string(), unquoted, record_line_);
+                   "{}: {} after line {}; is a quote missing, or is the file {}?", path().string(), unquoted,
+                   record_line_,
+                   separator == '\t' ? "a TSV whose quotes are text (format tsv)" : "TSV rather than CSV");
       open = ends_quoted(line_, separator, true, false);
       record_ += '\n';
       record_ += line_;

@@ -143,6 +143,16 @@ std::vector<std::string> score_settings(const Recipe& recipe) {
           fmt::format("model.score_std={}", recipe.model.score_std.value_or(1))};
 }
 
+std::vector<std::string> begun_score_settings(const std::filesystem::path& run) {
+  const std::filesystem::path file = run / "settings.json";
+  if (!storage::exists(file) || !storage::exists(run / "checkpoints")) return {};
+  const nlohmann::json begun = storage::parse_json(
+      storage::read_small_file(file, largest_seed_result, "a run's settings, a JSON file"),
+      file.string() + ":");
+  if (!begun.is_object() || !begun.value("recipe", nlohmann::json()).is_string()) return {};
+  return score_settings(parse_stored_recipe(begun["recipe"].get<std::string>(), file.string()));
+}
+
 void require_begun_settings(const std::filesystem::path& run, const Recipe& recipe, const std::string& data) {
   const std::filesystem::path file = run / "settings.json";
   if (storage::exists(file) && storage::exists(run / "checkpoints")) {

@@ -58,6 +58,8 @@ std::optional<SeedResult> read_seed_result(const std::filesystem::path& run);
 // Settings of model.score_mean and score_std as in a recipe, for runs that belong to it; none if it is of no
 // regression.
 std::vector<std::string> score_settings(const Recipe& recipe);
+// The same of a run that was begun and has no result; none if there is no such run.
+std::vector<std::string> begun_score_settings(const std::filesystem::path& run);
 
 // A line for each seed and validation set, then the mean and the deviation over the seeds.
 std::string seed_table(const std::vector<SeedResult>& results);

@@ -426,10 +426,10 @@ std::string SequenceTask::scale_text() const {
   const double own_mean = config_.score_mean.value_or(0), own_std = config_.score_std.value_or(1);
   std::string text = fmt::format(
       "scores: standardised by a mean of {:.5g} and a standard deviation of {:.5g}", own_mean, own_std);
-  if (std::abs(own_mean - mean) > 2 * std || own_std > 3 * std || std > 3 * own_std)
+  if (std > 0 && (std::abs(own_mean - mean) > 2 * std || own_std > 3 * std || std > 3 * own_std))
     text += fmt::format(
-        "; these files have {:.5g} and {:.5g}, which learn faster: leave out model.score_mean and "
-        "model.score_std, or set them so",
+        "; these files have {:.5g} and {:.5g}, by which a new run without model.score_mean and "
+        "model.score_std learns faster",
         mean, std);
   return text;
 }

@@ -77,7 +77,6 @@ TEST(TableReader, CsvQuotesAndLinesWithinThem) {
   EXPECT_THAT(read.lines, ElementsAre(2, 5, 6));
 }
 
-// The next quoted field would end it, lines later.
 TEST(TableReader, QuotedFieldsBetweenTabsAndSemicolons) {
   const test::TemporaryFolder folder;
   for (const auto& [format, separator] :
@@ -95,6 +94,11 @@ TEST(TableReader, QuotedFieldsBetweenTabsAndSemicolons) {
     EXPECT_FALSE(reader.next(row));
     EXPECT_EQ(note_on_quotes("t.tsv", reader.counts()), "");
   }
+  EXPECT_THAT(test::error_of([&] {
+                read_all(folder.write("q.tsv", "a\tb\n\"open\t1\nx\t2\n"),
+                         {.format = TableFormat::quoted_tsv, .columns = {"a"}});
+              }),
+              HasSubstr("or is the file a TSV whose quotes are text (format tsv)?"));
   // What looks quoted in a TSV that is not is said.
   TableReader plain(folder.write("p.tsv", "a\tb\n\"say \"\"x\"\"\"\t1\n\"x\"\t2\n"), {.columns = {"a"}});
   TableRow row;
@@ -106,6 +110,7 @@ TEST(TableReader, QuotedFieldsBetweenTabsAndSemicolons) {
   EXPECT_THAT(note_on_quotes("p.tsv", plain.counts()), HasSubstr("p.tsv: 1 row has fields in quotes"));
 }
 
+// The next quoted field would end it, lines later.
 TEST(TableReader, CsvQuoteThatWasNotClosedIsNamed) {
   const test::TemporaryFolder folder;
   const auto file = folder.write("a.csv", "text,label\n\"open,a\nx,b\n\"closed\",b\ny,a\n");

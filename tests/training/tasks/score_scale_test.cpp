@@ -168,9 +168,12 @@ TEST_F(ScoreScaleTest, OfOtherDataIsSaid) {
                                     "first,second", "--label", "score",
                                     "--dry-run",    "--set",   "task.kind=regression"};
     all.insert(all.end(), more.begin(), more.end());
-    return run_program(all).output;
+    const ProgramResult result = run_program(all);
+    EXPECT_EQ(result.code, 0) << result.output;
+    return result.output;
   };
-  EXPECT_THAT(said({}), testing::Not(HasSubstr("which learn faster")));
+  EXPECT_THAT(said({}), testing::AllOf(HasSubstr("scores: standardised by a mean of 11"),
+                                       testing::Not(HasSubstr("learns faster"))));
   EXPECT_THAT(said({"--set", "model.score_mean=0", "--set", "model.score_std=1"}),
               HasSubstr("by a mean of 0 and a standard deviation of 1; these files have 11"));
 }
@@ -178,11 +181,28 @@ TEST_F(ScoreScaleTest, OfOtherDataIsSaid) {
 // A folder of seeds that an earlier version began is continued with scores as they are.
 TEST_F(ScoreScaleTest, SeedsHaveOne) {
   write_pretrained();
-  const auto seeds = [&](const char* list) {
-    return run_program({"finetune", "--from", (folder() / "pre").string(), "--input",
-                        scaled("far.tsv", 30, 10), "--text", "first,second", "--label", "score", "--output",
-                        (folder() / "seeds").string(), "--seeds", list, "--set", "task.kind=regression",
-                        "--set", "phase.0.epochs=0.1", "--set", "phase.0.tokens_per_micro_batch=256"});
+  const auto seeds = [&](const char* list, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> all = {"finetune",
+                                    "--from",
+                                    (folder() / "pre").string(),
+                                    "--input",
+                                    scaled("far.tsv", 30, 10),
+                                    "--text",
+                                    "first,second",
+                                    "--label",
+                                    "score",
+                                    "--output",
+                                    (folder() / "seeds").string(),
+                                    "--seeds",
+                                    list,
+                                    "--set",
+                                    "task.kind=regression",
+                                    "--set",
+                                    "phase.0.epochs=1",
+                                    "--set",
+                                    "phase.0.tokens_per_micro_batch=256"};
+    all.insert(all.end(), more.begin(), more.end());
+    return run_program(all);
   };
   ASSERT_EQ(seeds("1,2").code, 0);
   const fs::path result = folder() / "seeds/seed-1/result.json";
@@ -198,9 +218,17 @@ TEST_F(ScoreScaleTest, SeedsHaveOne) {
   const ProgramResult again = seeds("1,2");
   ASSERT_EQ(again.code, 0) << again.output;
   EXPECT_EQ(load_recipe(folder() / "seeds/seed-2/recipe.toml").model.score_std, 1);
+  // Also where none was finished.
+  for (const char* seed : {"seed-1", "seed-2"}) fs::remove_all(folder() / "seeds" / seed);
+  ASSERT_EQ(
+      seeds("2", {"--stop-after", "1", "--set", "model.score_mean=0", "--set", "model.score_std=1"}).code, 0);
+  EXPECT_FALSE(fs::exists(folder() / "seeds/seed-2/result.json"));
+  const ProgramResult continued = seeds("2");
+  EXPECT_EQ(continued.code, 0) << continued.output;
+  EXPECT_EQ(load_recipe(folder() / "seeds/seed-2/recipe.toml").model.score_std, 1);
 }
 
-// So does a run that began when scores were learned as they are: its recipe says nothing of them.
+// So does a run that learns scores as they are, which is what stored recipes without a scale mean.
 TEST_F(ScoreScaleTest, AResumedRunKeepsThem) {
   const std::string table = scaled("far.tsv", 30, 10);
   const std::vector<std::string> plain = {"model.score_mean=0", "model.score_std=1"};
