@@ -369,7 +369,6 @@ TEST_F(FinetuneTable, ComparesSeeds) {
   expect(seeds({"--seeds", "2,2"}), 2, {"different seeds"});
   expect(seeds({"--seeds", "2", "--set", "run.seed=4"}), 2, {"run.seed"});
   expect(tune(input, {"--output", at("one"), "--seeds", "2"}), 2, {"is a run's folder"});
-  // Nor the other way round.
   expect(tune(input, {"--output", at("seeds")}), 2, {"holds the runs of --seeds"});
   expect(run_program({"eval", at("seeds")}), 2, {"holds runs; name one: seed-1, seed-2"});
   fs::create_directories(folder() / "quickstart/today");
@@ -476,7 +475,6 @@ TEST_F(FinetuneTable, SaysWhatItsScoresAreWorth) {
          {"t.tsv: is a table where a recipe is expected"});
 }
 
-// Neither writes anything.
 TEST_F(FinetuneTable, ShowsItsCostAndFindsRates) {
   const std::string input = table("t.tsv", "sentence\tlabel", "%a\t%y");
   const ProgramResult plan = tune(input, {"--dry-run"});
