@@ -89,7 +89,7 @@ void print_clicks(const TrainingRun& run, const TrainingOutcome& outcome) {
 }
 
 // What the model is no better than, if it has learned nothing: by the best score, where that says so,
-// otherwise by the last one. Nothing if the last scores are not finite, about which more is said.
+// otherwise by the last one. Nothing if the last scores are not finite: their line says so.
 std::optional<std::string> as_good_as(const TrainingRun& run, const TrainingOutcome& outcome) {
   if (!outcome.evaluation) return std::nullopt;
   const data::TaskScores& last = sets_of(*outcome.evaluation).front();

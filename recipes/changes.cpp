@@ -49,4 +49,10 @@ std::string override_of(const std::string& key, const std::vector<std::string>& 
   return key + "=" + Codec<std::vector<std::string>>::write(texts);
 }
 
+std::vector<std::string> score_settings(const EncoderArchitecture& model) {
+  if (model.head != HeadKind::regression) return {};
+  return {fmt::format("model.score_mean={}", model.score_mean.value_or(0)),
+          fmt::format("model.score_std={}", model.score_std.value_or(1))};
+}
+
 }  // namespace comera

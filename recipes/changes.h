@@ -24,4 +24,7 @@ std::string to_string(const RecipeChange& change);
 std::string override_of(const std::string& key, const std::string& text);
 std::string override_of(const std::string& key, const std::vector<std::string>& texts);
 
+// Settings of model.score_mean and score_std as in a regression's model; none for another one.
+std::vector<std::string> score_settings(const EncoderArchitecture& model);
+
 }  // namespace comera

@@ -16,6 +16,7 @@
 #include "kernels/backends/backends.h"
 #include "kernels/core/console.h"
 #include "kernels/core/terminal.h"
+#include "recipes/changes.h"
 #include "storage/durable_file.h"
 #include "storage/folder.h"
 #include "storage/json_file.h"
@@ -160,7 +161,7 @@ class GlueBenchmark {
           fmt::format("precision.compute=\"{}\"", name_of(known->recipe.precision.compute)));
     const std::optional<GlueResult> same = any_result(task);  // also of an earlier version
     for (const std::string& scale :
-         same ? score_settings(same->recipe) : begun_score_settings(folder_of(task, seed)))
+         same ? score_settings(same->recipe.model) : begun_score_settings(folder_of(task, seed)))
       command.recipe.overrides.push_back(scale);
     for (const std::string& own : options_.recipe.overrides) command.recipe.overrides.push_back(own);
     return command;

@@ -8,6 +8,7 @@
 
 #include "cli/training/run_of_several.h"
 #include "kernels/core/console.h"
+#include "recipes/changes.h"
 #include "storage/durable_file.h"
 #include "storage/folder.h"
 #include "training/tasks/seed_results.h"
@@ -61,16 +62,12 @@ class SeedRuns {
     // One number format for all seeds, also where they are continued on another machine, and one scale of
     // scores, also where an earlier version began them.
     std::vector<std::string>& overrides = own.training.recipe.overrides;
-    if (const std::optional<SeedResult> known = any_result()) {
-      if (!sets_key(overrides, "precision.compute"))
-        overrides.push_back(
-            fmt::format("precision.compute=\"{}\"", name_of(known->recipe.precision.compute)));
-      const std::vector<std::string> scale = score_settings(known->recipe);
-      overrides.insert(overrides.begin(), scale.begin(), scale.end());
-    } else {
-      const std::vector<std::string> scale = begun_score_settings(folder_of(seed));
-      overrides.insert(overrides.begin(), scale.begin(), scale.end());
-    }
+    const std::optional<SeedResult> known = any_result();
+    if (known && !sets_key(overrides, "precision.compute"))
+      overrides.push_back(fmt::format("precision.compute=\"{}\"", name_of(known->recipe.precision.compute)));
+    const std::vector<std::string> scale =
+        known ? score_settings(known->recipe.model) : begun_score_settings(folder_of(seed));
+    overrides.insert(overrides.begin(), scale.begin(), scale.end());
     return finetune_task(own);
   }
   std::optional<SeedResult> any_result() const {

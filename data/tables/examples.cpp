@@ -229,11 +229,11 @@ void Examples::read_file(const Task& task, const Task::Set& set, Encoder& encode
       !note.empty() && set.part != TaskPart::held_out)
     notes_.push_back(note);
   if (with_special > 0)
-    notes_.push_back(
-        fmt::format("{}: {} with {} or another special piece's name, which is ordinary text here, and that "
-                    "piece in transformers",
-                    set.file.string(), with_special == 1 ? "1 text" : fmt::format("{} texts", with_special),
-                    found_special));
+    notes_.push_back(fmt::format(
+        "{}: {} with {} or another special piece's name, which is ordinary text here; transformers reads it "
+        "as the special piece",
+        set.file.string(), with_special == 1 ? "1 text" : fmt::format("{} texts", with_special),
+        found_special));
   // Whoever matches rows of a text with its lines has to know.
   if (const TableCounts& counts = reader.counts();
       reader.format() == TableFormat::text && counts.blank > 0 && set.part != TaskPart::held_out)

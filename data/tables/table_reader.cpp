@@ -144,9 +144,8 @@ void TableCounts::skip(const std::string& reason, std::int64_t line, std::int64_
 std::string note_on_quotes(const std::filesystem::path& file, const TableCounts& counts) {
   if (counts.in_quotes == 0 || 100 * counts.in_quotes < counts.rows) return "";
   return fmt::format(
-      "{}: {} fields in quotes with doubled quotes in them, as programs write that quote fields; they "
-      "are read as they are, give the format quoted_tsv (--set task.format=quoted_tsv, or --format) to read "
-      "what they mean",
+      "{}: {} fields in quotes with doubled quotes in them, as pandas writes them; they are read with these "
+      "quotes: give --set task.format=quoted_tsv (or --format quoted_tsv) to read the text in them",
       file.string(), counts.in_quotes == 1 ? "1 row has" : fmt::format("{} rows have", counts.in_quotes));
 }
 

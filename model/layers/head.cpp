@@ -298,6 +298,7 @@ void SequenceHead::predict(const EncoderStep& step, const Tensor& hidden, const 
 
 void rescale_scores(const ParameterStore& store, const EncoderArchitecture& from,
                     const EncoderArchitecture& to) {
+  if (from.score_mean == to.score_mean && from.score_std == to.score_std) return;
   const double factor = from.score_std.value_or(1) / to.score_std.value_or(1);
   const auto change = [&](const char* name, double shift) {
     const auto id = store.find(name);
@@ -307,7 +308,6 @@ void rescale_scores(const ParameterStore& store, const EncoderArchitecture& from
     for (double& number : numbers) number = factor * number + shift;
     write_tensor(values, numbers, store.allocator());
   };
-  if (from.score_mean == to.score_mean && from.score_std == to.score_std) return;
   change("head.classifier.weight", 0);
   change("head.classifier.bias", to.output_of(from.score_mean.value_or(0)));
 }

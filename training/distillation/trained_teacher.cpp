@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernels/backends/processors.h"
+#include "recipes/changes.h"
 #include "recipes/encoder_config.h"
 #include "training/resume/checkpoint_recipe.h"
 
@@ -112,10 +113,8 @@ std::vector<std::string> settings_for(const EncoderConfig& student) {
                         : student.compute == DType::float64 ? "fp64"
                                                             : "fp32";
   std::vector<std::string> settings = {fmt::format("precision.compute={}", compute)};
-  if (student.head == HeadKind::regression && student.distillation.logits > 0) {
-    settings.push_back(fmt::format("model.score_mean={}", student.score_mean.value_or(0)));
-    settings.push_back(fmt::format("model.score_std={}", student.score_std.value_or(1)));
-  }
+  const std::vector<std::string> scale = score_settings(student);
+  settings.insert(settings.end(), scale.begin(), scale.end());
   return settings;
 }
 

@@ -78,8 +78,8 @@ bool takes_carried_head(const Recipe& recipe) {
 void take_score_scale(Recipe& recipe, const CheckpointReader& reader) {
   const ModelSection before = checkpoint_recipe(reader).model;
   if (before.head != HeadKind::regression) return;
-  if (!recipe.model.score_mean) recipe.model.score_mean = before.score_mean.value_or(0);
-  if (!recipe.model.score_std) recipe.model.score_std = before.score_std.value_or(1);
+  if (!recipe.model.score_mean) recipe.model.score_mean = before.score_mean;
+  if (!recipe.model.score_std) recipe.model.score_std = before.score_std;
 }
 
 void take_ranks(Recipe& recipe, const CheckpointReader& reader, RanksOf checkpoint) {

@@ -137,37 +137,39 @@ void require_settings(const std::filesystem::path& run, const Recipe& before, co
                       run.string(), to_string(change)));
 }
 
-std::vector<std::string> score_settings(const Recipe& recipe) {
-  if (recipe.model.head != HeadKind::regression) return {};
-  return {fmt::format("model.score_mean={}", recipe.model.score_mean.value_or(0)),
-          fmt::format("model.score_std={}", recipe.model.score_std.value_or(1))};
-}
+namespace {
 
-std::vector<std::string> begun_score_settings(const std::filesystem::path& run) {
+// What require_begun_settings() has noted of a run that has checkpoints.
+struct BegunSettings {
+  Recipe recipe;
+  std::string data;
+};
+std::optional<BegunSettings> begun_settings(const std::filesystem::path& run) {
   const std::filesystem::path file = run / "settings.json";
-  if (!storage::exists(file) || !storage::exists(run / "checkpoints")) return {};
+  if (!storage::exists(file) || !storage::exists(run / "checkpoints")) return std::nullopt;
   const nlohmann::json begun = storage::parse_json(
       storage::read_small_file(file, largest_seed_result, "a run's settings, a JSON file"),
       file.string() + ":");
-  if (!begun.is_object() || !begun.value("recipe", nlohmann::json()).is_string()) return {};
-  return score_settings(parse_stored_recipe(begun["recipe"].get<std::string>(), file.string()));
+  if (!begun.is_object() || !begun.value("recipe", nlohmann::json()).is_string() ||
+      !begun.value("data", nlohmann::json()).is_string())
+    throw Error(fmt::format("{}: is damaged; remove it to continue the run as it is", file.string()));
+  return BegunSettings{parse_stored_recipe(begun["recipe"].get<std::string>(), file.string()),
+                       begun["data"].get<std::string>()};
+}
+
+}  // namespace
+
+std::vector<std::string> begun_score_settings(const std::filesystem::path& run) {
+  const auto begun = begun_settings(run);
+  return begun ? score_settings(begun->recipe.model) : std::vector<std::string>();
 }
 
 void require_begun_settings(const std::filesystem::path& run, const Recipe& recipe, const std::string& data) {
-  const std::filesystem::path file = run / "settings.json";
-  if (storage::exists(file) && storage::exists(run / "checkpoints")) {
-    const nlohmann::json begun = storage::parse_json(
-        storage::read_small_file(file, largest_seed_result, "a run's settings, a JSON file"),
-        file.string() + ":");
-    if (begun.is_object() && begun.value("recipe", nlohmann::json()).is_string() &&
-        begun.value("data", nlohmann::json()).is_string())
-      return require_settings(run, parse_stored_recipe(begun["recipe"].get<std::string>(), file.string()),
-                              begun["data"].get<std::string>(), recipe, data);
-    throw Error(fmt::format("{}: is damaged; remove it to continue the run as it is", file.string()));
-  }
+  if (const auto begun = begun_settings(run))
+    return require_settings(run, begun->recipe, begun->data, recipe, data);
   storage::create_directories_durably(run);
   const Json now = {{"data", data}, {"recipe", to_toml(recipe)}};
-  storage::write_file_durably(file, json_text(now) + "\n");
+  storage::write_file_durably(run / "settings.json", json_text(now) + "\n");
 }
 
 void keep_origin(const std::filesystem::path& folder, const std::filesystem::path& from, bool scratch) {

@@ -55,10 +55,8 @@ struct SeedResult {
 void write_seed_result(const std::filesystem::path& run, const SeedResult& result);
 std::optional<SeedResult> read_seed_result(const std::filesystem::path& run);
 
-// Settings of model.score_mean and score_std as in a recipe, for runs that belong to it; none if it is of no
-// regression.
-std::vector<std::string> score_settings(const Recipe& recipe);
-// The same of a run that was begun and has no result; none if there is no such run.
+// Settings of the scale of scores (score_settings) of a run that was begun and has no result; none if there
+// is no such run. Error as of require_begun_settings().
 std::vector<std::string> begun_score_settings(const std::filesystem::path& run);
 
 // A line for each seed and validation set, then the mean and the deviation over the seeds.
