@@ -1,6 +1,8 @@
 #include "cli/process.h"
 
 #include <fcntl.h>
+#include <omp.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -8,6 +10,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <vector>
 
 namespace comera::cli {
 
@@ -25,6 +28,19 @@ void open_standard_descriptors() {
   }
 }
 
+// OpenMP has bound this thread to the first of its places by now if OMP_PROC_BIND says so. A restarted
+// program would take that one for all that it may use.
+void return_to_all_places() {
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  for (int place = 0; place < omp_get_num_places(); ++place) {
+    std::vector<int> cpus(omp_get_place_num_procs(place));
+    omp_get_place_proc_ids(place, cpus.data());
+    for (const int cpu : cpus) CPU_SET(cpu, &all);
+  }
+  if (CPU_COUNT(&all) > 0) sched_setaffinity(0, sizeof all, &all);
+}
+
 // GCC's OpenMP lets idle threads spin for milliseconds. On a busy machine the others then wait for their
 // turn: small steps were measured to be ten times slower. It reads its settings before main(), so the program
 // restarts itself with a short spin, unless the user has chosen one.
@@ -33,6 +49,7 @@ void limit_spinning(char** argv) {
   if (setenv("GOMP_SPINCOUNT", "1000", 1) != 0) return;
   std::error_code none;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", none);
+  return_to_all_places();
   if (!none) execv(program.c_str(), argv);  // returns only on failure; then continues unchanged
 }
 

@@ -51,6 +51,19 @@ TEST_F(ProcessEnvironment, ClosedOutputIsOutputThatNobodyWants) {
   }
 }
 
+// OpenMP binds the first thread before the program restarts itself.
+TEST_F(ProcessEnvironment, ThreadsThatOpenMPBindsHaveAllCPUs) {
+  const auto threads = [&](const std::string& bind) {
+    return shell("env -u GOMP_SPINCOUNT -u OMP_NUM_THREADS OMP_PROC_BIND=" + bind +
+                 " $C bench step quickstart --vocabulary 512 --tokens 128 --repeats 1 --only-tensorized | "
+                 "grep -o '[0-9]* threads'")
+        .output;
+  };
+  const std::string unbound = threads("false");
+  EXPECT_THAT(unbound, HasSubstr(" threads"));
+  EXPECT_EQ(threads("true"), unbound);
+}
+
 TEST_F(ProcessEnvironment, AMessageThatCannotBeWrittenChangesNoExitCode) {
   for (const char* to : {"2> /dev/full", "2>&-", "2>&9"})
     EXPECT_EQ(shell(std::string("$C inspect absent.toml ") + to).code, 2) << to;
