@@ -1,12 +1,11 @@
 #include "distributed/communicator.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <new>
 
 #include "kernels/core/check.h"
+#include "kernels/core/machine.h"
 
 namespace comera {
 
@@ -26,9 +25,7 @@ class OneProcess final : public Communicator {
 
 }  // namespace
 
-// The CPUs that the process was started with: OpenMP may have bound this thread to one of them
-// (OMP_PROC_BIND).
-int Communicator::own_cpus() const { return omp_get_num_procs(); }
+int Communicator::own_cpus() const { return comera::own_cpus(); }
 
 void Communicator::fail_with_exception() {
   try {

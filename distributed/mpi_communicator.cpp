@@ -1,6 +1,5 @@
 #include "distributed/mpi_communicator.h"
 
-#include <omp.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 
 #include "distributed/mpi_watch.h"
 #include "kernels/core/check.h"
+#include "kernels/core/machine.h"
 
 // One thread makes all MPI calls, so that any MPI library works, sums proceed while the model computes, and a
 // wait can end when another process has died. It starts operations in order without blocking, and watches
@@ -224,9 +224,7 @@ class MpiCommunicator final : public Communicator {
       MPI_Allgather(&own, sizeof own, MPI_BYTE, sets.data(), sizeof own, MPI_BYTE, local);
       const auto sharing =
           std::ranges::count_if(sets, [&](const cpu_set_t& set) { return CPU_EQUAL(&set, &own); });
-      // OpenMP knows the number of CPUs from before it bound this thread to one of them (OMP_PROC_BIND).
-      place.own_cpus =
-          std::max(1, omp_get_num_procs() / static_cast<int>(std::max<std::int64_t>(sharing, 1)));
+      place.own_cpus = std::max(1, comera::own_cpus() / static_cast<int>(std::max<std::int64_t>(sharing, 1)));
       MPI_Comm_free(&local);
       using Name = std::array<char, MPI_MAX_PROCESSOR_NAME>;
       Name name{};

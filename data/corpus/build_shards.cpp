@@ -10,6 +10,7 @@
 
 #include "data/corpus/documents/held_out.h"
 #include "data/shards/shard.h"
+#include "kernels/core/machine.h"
 
 namespace comera::data {
 namespace {
@@ -157,11 +158,10 @@ BuildCounts build_shards(DocumentSource& source, const Tokenizer& tokenizer, con
   info.split = "validation";
   ShardWriter validation(options.output, info, options.tokens_per_shard);
 
-  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   BuildProgress progress;
   {
     WithHeldOut divided(source, options.held_out);
-    Pipeline pipeline(divided, tokenizer, options.threads > 0 ? options.threads : cores);
+    Pipeline pipeline(divided, tokenizer, options.threads > 0 ? options.threads : own_cpus());
     Bundle bundle;
     while (pipeline.next(bundle)) {
       for (std::size_t i = 0; i < bundle.tokens.size(); ++i)

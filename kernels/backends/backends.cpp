@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 
+#include "kernels/core/machine.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/threads.h"
 #include "kernels/cuda/cuda_backend.h"
@@ -39,7 +40,7 @@ bool misses_cuda_device() { return cuda::misses_device(); }
 
 std::string why_cuda_device_is_unfit(int device) { return cuda::why_unfit(device); }
 
-void prepare_threads(int threads) { cpu::prepare_threads(threads > 0 ? threads : omp_get_num_procs()); }
+void prepare_threads(int threads) { cpu::prepare_threads(threads > 0 ? threads : own_cpus()); }
 
 int thread_count() { return omp_get_max_threads(); }
 

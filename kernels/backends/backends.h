@@ -28,8 +28,8 @@ bool misses_cuda_device();
 // Why a GPU cannot run the kernels, likewise; "" if it can.
 std::string why_cuda_device_is_unfit(int device);
 
-// Called once before work begins: sets the number of host threads (0: one per core), and makes them flush
-// denormal floats to zero.
+// Called once before work begins: sets the number of host threads (0: one per CPU that the process may use),
+// and makes them flush denormal floats to zero.
 void prepare_threads(int threads);
 // The number of threads, and the CPU backend's instruction set: for reports.
 int thread_count();

@@ -9,9 +9,9 @@
 #include <ctime>
 #include <fstream>
 #include <sstream>
-#include <thread>
 
 #include "kernels/core/check.h"
+#include "kernels/core/machine.h"
 #include "storage/durable_file.h"
 #include "storage/small_file.h"
 #include "training/logging/json.h"
@@ -53,10 +53,9 @@ std::vector<std::string> own_command() {
 }  // namespace
 
 void note_start(const std::filesystem::path& file, std::int64_t step, const std::string& device) {
-  const unsigned cpus = std::max(1U, std::thread::hardware_concurrency());
   const Json line = {{"time", now_text()},
                      {"step", step},
-                     {"machine", fmt::format("{}, {} CPUs; {}", processor_name(), cpus, device)},
+                     {"machine", fmt::format("{}, {} CPUs; {}", processor_name(), own_cpus(), device)},
                      {"command", own_command()}};
   std::error_code code;
   if (step == 0) std::filesystem::remove(file, code);  // of a run that this one replaces

@@ -1,11 +1,11 @@
 // A training run until its first step: the model, random or from a checkpoint, and the run's files.
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <set>
 
 #include "checkpoints/model_state.h"
 #include "kernels/backends/backends.h"
+#include "kernels/core/machine.h"
 #include "training/inference/trained_model.h"
 #include "training/logging/run_starts.h"
 #include "training/resume/checkpoint_recipe.h"
@@ -80,7 +80,7 @@ void TrainingRun::say_place() const {
   setup_.log_line(fmt::format("{} processes, {}; this is process {} with {}, {} threads", host.world_size(),
                               communicator().name(), host.process(), setup_.processor->backend.name(),
                               thread_count()));
-  const std::int64_t here = sysconf(_SC_NPROCESSORS_ONLN);
+  const int here = machine_cpus();
   if (setup_.recipe.run.threads == 0 && 2 * host.own_cpus() * host.local_processes() <= here)
     setup_.log_line(
         fmt::format("its machine has {} CPUs and {} processes: mpirun --bind-to none, or --map-by slot:PE=N, "

@@ -1,15 +1,14 @@
 #include "kernels/core/tensors/memory.h"
 
 #include <sys/mman.h>
-#include <sys/sysinfo.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <limits>
 #include <string>
 #include <utility>
+
+#include "kernels/core/machine.h"
 
 namespace comera {
 
@@ -83,28 +82,6 @@ void Allocator::reset_peaks() {
 
 namespace {
 
-// "/user.slice/job", of the line "0::/user.slice/job"; empty if the system has no such line.
-std::string own_cgroup() {
-  std::ifstream groups("/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);)
-    if (line.starts_with("0::")) return line.substr(3);
-  return "";
-}
-
-// The memory that a process on this machine may have: memory and swap, or less if its control group (version
-// 2), as of a container or a job, has a limit. A system that overcommits would grant more, and then kill the
-// process silently.
-std::size_t most_memory() {
-  struct sysinfo machine {};
-  std::size_t most = std::numeric_limits<std::size_t>::max();
-  if (sysinfo(&machine) == 0) most = (machine.totalram + machine.totalswap) * machine.mem_unit;
-  for (const std::string& group : {std::string(), own_cgroup()}) {
-    std::size_t limit = 0;
-    if (std::ifstream("/sys/fs/cgroup" + group + "/memory.max") >> limit) most = std::min(most, limit);
-  }
-  return most;
-}
-
 class HostAllocator final : public Allocator {
  public:
   HostAllocator() : Allocator(Device{}) {}
@@ -117,7 +94,7 @@ class HostAllocator final : public Allocator {
   }
   void synchronize(const Stream&) override {}
   std::size_t available() const override {
-    static const std::size_t most = most_memory();
+    static const std::size_t most = own_memory();
     std::size_t held = 0;
     for (int kind = 0; kind < memory_kinds; ++kind) held += use(static_cast<MemoryKind>(kind)).current;
     return most - std::min(most, held);

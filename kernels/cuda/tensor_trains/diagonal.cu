@@ -66,9 +66,9 @@ struct DiagonalGradient {
   template <int V>
   __device__ Values<V> run(const Item<V>& item, std::int64_t, std::int64_t) const {
     Values<V> product = values_of(item.x);
-    const Values<V> du = values_of(item.du);
+    const Values<V> gradient = values_of(item.du);
 #pragma unroll
-    for (int v = 0; v < V; ++v) product.at[v] *= du.at[v];
+    for (int v = 0; v < V; ++v) product.at[v] *= gradient.at[v];
     return product;
   }
 };
