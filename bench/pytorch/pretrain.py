@@ -200,7 +200,8 @@ def main():
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="bf16")
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--evaluate-every", type=int, default=500)
-    parser.add_argument("--held-out", type=int, default=320, help="pieces of each source; at the end all")
+    parser.add_argument("--held-out", type=int, default=400, help="this many pieces of each source; 0: all")
+    parser.add_argument("--held-out-last", type=int, default=4000, help="the same after the last step")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--save", help="keep the last weights in this file")
@@ -224,7 +225,7 @@ def main():
             seconds += time.perf_counter() - start
             if (step + 1) % options.evaluate_every and step + 1 != last:
                 continue
-            most = 0 if step + 1 == options.steps else options.held_out
+            most = options.held_out_last if step + 1 == last else options.held_out
             held_out = {pathlib.Path(folder).name: trainer.held_out_loss(folder, most) for folder in options.data}
             line = {"step": step + 1, "seconds": round(seconds, 1), "loss": sum(losses) / len(losses),
                     "held_out": sum(held_out.values()) / len(held_out), "sources": held_out}
