@@ -6,7 +6,7 @@
 The model is that of masked_language.py (recipes/codebert_small.toml without tensor trains, dense tied table) with the
 slopes of comera's heads, and learns masked language: 15 % of the tokens or --mask, of which 80 % become [MASK] and
 10 % a random piece. A step has --sequences sequences of --length tokens that are all text: windows between [CLS] and
-[SEP], the last one of a document overlapping the one before; documents shorter than a window are left out (0.1 % of the
+[SEP], the last one of a document overlapping the one before; documents shorter than a window are left out (0.15 % of the
 tokens). So nothing is padded, and no step waits for the data, which are read from memory.
 
 Compiled, bfloat16 by autocast, fused AdamW, or PyTorch's own Muon for the matrices of the blocks and of the head
