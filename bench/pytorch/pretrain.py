@@ -6,8 +6,8 @@
 The model is that of masked_language.py (recipes/codebert_small.toml without tensor trains, dense tied table) with the
 slopes of comera's heads, and learns masked language: 15 % of the tokens or --mask, of which 80 % become [MASK] and
 10 % a random piece. A step has --sequences sequences of --length tokens that are all text: windows between [CLS] and
-[SEP], the last one of a document overlapping the one before; documents shorter than a window are left out (0.15 % of the
-tokens). So nothing is padded, and no step waits for the data, which are read from memory.
+[SEP], the last one of a document overlapping the one before; documents shorter than a window (0.15 % of
+the tokens) are left out. So nothing is padded, and no step waits for the data, which are read from memory.
 
 Compiled, bfloat16 by autocast, fused AdamW, or PyTorch's own Muon for the matrices of the blocks and of the head
 (its rates adjusted to AdamW's) and AdamW for the rest. Rates rise over --warm-up steps and fall to 0 at --steps;
