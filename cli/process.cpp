@@ -30,7 +30,7 @@ void open_standard_descriptors() {
 
 // OpenMP has bound this thread to the first of its places by now if OMP_PROC_BIND says so. A restarted
 // program would take that one for all that it may use.
-void return_to_all_places() {
+void return_to_its_places() {
   cpu_set_t all;
   CPU_ZERO(&all);
   for (int place = 0; place < omp_get_num_places(); ++place) {
@@ -49,8 +49,12 @@ void limit_spinning(char** argv) {
   if (setenv("GOMP_SPINCOUNT", "1000", 1) != 0) return;
   std::error_code none;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", none);
-  return_to_all_places();
-  if (!none) execv(program.c_str(), argv);  // returns only on failure; then continues unchanged
+  if (none) return;
+  cpu_set_t bound;
+  const bool known = sched_getaffinity(0, sizeof bound, &bound) == 0;
+  return_to_its_places();
+  execv(program.c_str(), argv);  // returns only on failure; then continues unchanged
+  if (known) sched_setaffinity(0, sizeof bound, &bound);
 }
 
 // Each shard of a set stays open: allows as many files as the system does, instead of the usual 1,024 of a

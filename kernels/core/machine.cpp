@@ -62,11 +62,6 @@ const GroupLimits& own_limits() {
   return limits;
 }
 
-int within_limits(int cpus) {
-  return static_cast<int>(
-      std::clamp(std::ceil(own_limits().cpus), 1., std::max(1., static_cast<double>(cpus))));
-}
-
 }  // namespace
 
 GroupLimits group_limits(const fs::path& root, const std::string& own) {
@@ -80,7 +75,9 @@ GroupLimits group_limits(const fs::path& root, const std::string& own) {
     if (second == line.npos) continue;
     const std::string names = line.substr(first + 1, second - first - 1), path = line.substr(second + 1);
     if (names.empty()) {
-      for_each_group(root, path, [&](const fs::path& group) { limit_as_version_2(limits, group); });
+      // Beside version 1 its folder is "unified".
+      for (const fs::path& folder : {root, root / "unified"})
+        for_each_group(folder, path, [&](const fs::path& group) { limit_as_version_2(limits, group); });
       continue;
     }
     std::istringstream controllers(names);
@@ -93,9 +90,13 @@ GroupLimits group_limits(const fs::path& root, const std::string& own) {
   return limits;
 }
 
-int own_cpus() { return within_limits(omp_get_num_procs()); }
+int cpus_within(const GroupLimits& limits, int cpus) {
+  return static_cast<int>(std::clamp(std::ceil(limits.cpus), 1., std::max(1., static_cast<double>(cpus))));
+}
 
-int machine_cpus() { return within_limits(static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN))); }
+int own_cpus() { return cpus_within(own_limits(), omp_get_num_procs()); }
+
+int machine_cpus() { return cpus_within(own_limits(), static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN))); }
 
 std::size_t own_memory() {
   struct sysinfo machine {};

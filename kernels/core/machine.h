@@ -20,7 +20,10 @@ GroupLimits group_limits(const std::filesystem::path& root, const std::string& o
 // OpenMP has bound this thread since (OMP_PROC_BIND), or as many as its groups' CPU time fills, rounded up:
 // more threads would be stopped for a part of every period, and wait for each other.
 int own_cpus();
-// The same for all processes of this machine, or of the container.
+// `cpus`, or as many as the limits' CPU time fills, rounded up, at least 1.
+int cpus_within(const GroupLimits& limits, int cpus);
+// Of all CPUs of the machine, whatever set this process was started with, as many as its groups' CPU time
+// fills.
 int machine_cpus();
 
 // The bytes that this process may have: memory and swap, or less if its groups have a limit. A system that

@@ -57,9 +57,16 @@ TEST_F(MachineLimits, VersionOneHasAFolderForEachHierarchy) {
   root_.write("memory/job/memory.limit_in_bytes", "8192\n");
   expect("5:cpu,cpuacct:/job\n4:memory:/job\n1:name=systemd:/job\n", 3, 8192);
   expect("5:cpu,cpuacct:/\n4:memory:/\n", any_cpus, any_memory);
-  // Both versions at once, as on systems in between.
-  root_.write("unified/memory.max", "1\n");
-  expect("5:cpu,cpuacct:/job\n4:memory:/job\n0::/job\n", 3, 8192);
+  root_.write("cpu/job/cpu.cfs_quota_us", "200000\n");
+  root_.write("cpu/job/cpu.cfs_period_us", "100000\n");
+  expect("5:cpu,cpuacct:/job\n", 2, any_memory);
+}
+
+TEST_F(MachineLimits, BesideVersionOneVersionTwoHasAFolder) {
+  root_.write("unified/job/memory.max", "512\n");
+  root_.write("cpu/job/cpu.cfs_quota_us", "300000\n");
+  root_.write("cpu/job/cpu.cfs_period_us", "100000\n");
+  expect("5:cpu:/job\n0::/job\n", 3, 512);
 }
 
 TEST_F(MachineLimits, WhatIsNoLimitIsNotTaken) {
@@ -68,6 +75,14 @@ TEST_F(MachineLimits, WhatIsNoLimitIsNotTaken) {
   expect("0::/\n", any_cpus, any_memory);
   root_.write("cpu.max", "");
   expect("0::/\n", any_cpus, any_memory);
+}
+
+TEST_F(MachineLimits, AsManyThreadsAsFillTheTime) {
+  for (const auto& [cpus, own, threads] :
+       {std::tuple(0.1, 8, 1), std::tuple(1.0, 8, 1), std::tuple(1.5, 8, 2), std::tuple(64.0, 8, 8),
+        std::tuple(any_cpus, 8, 8)})
+    EXPECT_EQ(cpus_within({.cpus = cpus}, own), threads) << cpus;
+  EXPECT_EQ(cpus_within({}, 0), 1);
 }
 
 TEST_F(MachineLimits, OfThisProcessAreAtLeastSomething) {

@@ -54,9 +54,12 @@ TEST_F(ProcessEnvironment, ClosedOutputIsOutputThatNobodyWants) {
 // OpenMP binds the first thread before the program restarts itself.
 TEST_F(ProcessEnvironment, ThreadsThatOpenMPBindsHaveAllCPUs) {
   const auto threads = [&](const std::string& bind) {
-    return shell("env -u GOMP_SPINCOUNT -u OMP_NUM_THREADS OMP_PROC_BIND=" + bind +
-                 " $C bench step quickstart --vocabulary 512 --tokens 128 --repeats 1 --only-tensorized | "
-                 "grep -o '[0-9]* threads'")
+    return shell(
+               "env -u GOMP_SPINCOUNT -u OMP_WAIT_POLICY -u OMP_NUM_THREADS -u OMP_PLACES -u "
+               "GOMP_CPU_AFFINITY OMP_PROC_BIND=" +
+               bind +
+               " $C bench step quickstart --vocabulary 512 --tokens 128 --repeats 1 --only-tensorized | "
+               "grep -o '[0-9]* threads'")
         .output;
   };
   const std::string unbound = threads("false");

@@ -5,7 +5,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <ctime>
 #include <fstream>
 #include <sstream>
@@ -55,7 +54,7 @@ std::vector<std::string> own_command() {
 void note_start(const std::filesystem::path& file, std::int64_t step, const std::string& device) {
   const Json line = {{"time", now_text()},
                      {"step", step},
-                     {"machine", fmt::format("{}, {} CPUs; {}", processor_name(), own_cpus(), device)},
+                     {"machine", fmt::format("{}, {} CPUs; {}", processor_name(), machine_cpus(), device)},
                      {"command", own_command()}};
   std::error_code code;
   if (step == 0) std::filesystem::remove(file, code);  // of a run that this one replaces
