@@ -3,11 +3,12 @@
 
     python3 pretrain.py --data shards/python shards/java --steps 6000 --optimizer muon --rate 2e-3 --output run.jsonl
 
-The model is that of masked_language.py (recipes/codebert_small.toml without tensor trains, dense tied table) with the
-slopes of comera's heads, and learns masked language: 15 % of the tokens or --mask, of which 80 % become [MASK] and
-10 % a random piece. A step has --sequences sequences of --length tokens that are all text: windows between [CLS] and
-[SEP], the last one of a document overlapping the one before; documents shorter than a window (0.15 % of
-the tokens) are left out. So nothing is padded, and no step waits for the data, which are read from memory.
+The model is that of masked_language.py (recipes/codebert_small.toml without tensor trains, dense tied table), with
+comera's slopes and deviations at the start, and query, key and value in matrices of their own. It learns masked
+language: 15 % of the tokens or --mask, of which 80 % become [MASK] and 10 % a random piece. A step has --sequences
+sequences of --length tokens that are all text: windows between [CLS] and [SEP], the last one of a document
+overlapping the one before; documents shorter than a window are left out. So nothing is padded, and no step waits for
+the data, which are read from memory.
 
 Compiled, bfloat16 by autocast, fused AdamW, or PyTorch's own Muon for the matrices of the blocks and of the head
 (its rates adjusted to AdamW's) and AdamW for the rest. Rates rise over --warm-up steps and fall to 0 at --steps;
@@ -25,19 +26,22 @@ import time
 import h5py
 import numpy
 import torch
+from torch import nn
 from torch.nn import functional
 
 from masked_language import Encoder
 
+BLIND = 1e4  # the slope to a side that a head does not see
 PAD, _, CLS, SEP, MASK = range(5)  # comera's order of special_ids; checked when a shard is read
 
 
-def read_documents(folder, split):
+def read_documents(folder, split, vocabulary):
     """All tokens of a split, and where its documents begin and end."""
     tokens, offsets = [], [0]
     for path in sorted(pathlib.Path(folder).glob(f"{split}-*.h5")):
         with h5py.File(path) as shard:
             assert shard.attrs["special_ids"].tolist() == [0, 1, 2, 3, 4], path
+            assert shard.attrs["vocabulary"] == vocabulary, f"{path}: give --vocabulary {shard.attrs['vocabulary']}"
             offsets += (shard["document_offsets"][1:] + offsets[-1]).tolist()
             tokens.append(shard["tokens"][:])
     return numpy.concatenate(tokens).astype(numpy.int64), numpy.array(offsets)
@@ -76,8 +80,19 @@ def slopes_of(heads):
 
     pairs = 0 if heads < 2 else max(heads // 4, 1)
     both = heads - 2 * pairs
-    sides = [side for slope in powers(pairs, 0, 2) for side in ((slope, 40.0), (40.0, slope))]
+    sides = [side for slope in powers(pairs, 0, 2) for side in ((slope, BLIND), (BLIND, slope))]
     return sides + [(slope, slope) for slope in powers(both, 2, min(2 + both, 8))]
+
+
+class QueryKeyValue(nn.Module):
+    """Three layers in the place of one, since Muon's step of a matrix of all three is another one."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(3))
+
+    def forward(self, x):
+        return torch.cat([layer(x) for layer in self.layers], -1)
 
 
 class Trainer:
@@ -86,10 +101,12 @@ class Trainer:
         torch.manual_seed(options.seed)
         self.random = numpy.random.default_rng(options.seed)
         self.model = Encoder(options)
+        for block in self.model.blocks:
+            block.qkv = QueryKeyValue(options.hidden)
         for name, parameter in self.model.named_parameters():
             if parameter.dim() == 2:
                 torch.nn.init.normal_(parameter, std=0.02 if "tokens" in name or "types" in name else
-                                      math.sqrt(2 / sum(parameter.shape)))
+                                      math.sqrt(1 / sum(parameter.shape)))
         distance = torch.arange(options.length)[None] - torch.arange(options.length)[:, None]
         sides = torch.tensor(slopes_of(options.heads))[:, :, None, None]
         self.model.scores = (distance.clamp(max=0) * sides[:, 0] - distance.clamp(min=0) * sides[:, 1])[None]
@@ -117,20 +134,22 @@ class Trainer:
         return functional.cross_entropy(logits.float(), targets)
 
     def read(self):
-        self.sources = [read_documents(folder, "train") for folder in self.options.data]
-        size, self.begins = self.options.length - 2, []
-        for source, (_, offsets) in enumerate(self.sources):
-            starts = windows(offsets, size)
-            self.begins.append(numpy.stack([numpy.full(len(starts), source), starts], axis=1))
-        self.begins = self.random.permutation(numpy.concatenate(self.begins))
+        names = [pathlib.Path(folder).name for folder in self.options.data]
+        assert len(set(names)) == len(names), "folders of one name: their losses could not be told apart"
+        self.sources, self.held_out = ({name: read_documents(folder, split, self.options.vocabulary)
+                                        for name, folder in zip(names, self.options.data)}
+                                       for split in ("train", "validation"))
+        self.begins = {name: self.random.permutation(windows(offsets, self.options.length - 2))
+                       for name, (_, offsets) in self.sources.items()}
 
     def batch(self, step):
-        options, size = self.options, self.options.length - 2
+        options, size, names = self.options, self.options.length - 2, list(self.sources)
         ids = numpy.empty((options.sequences, options.length), numpy.int64)
         ids[:, 0], ids[:, -1] = CLS, SEP
         for row in range(options.sequences):
-            source, begin = self.begins[(step * options.sequences + row) % len(self.begins)]
-            ids[row, 1:-1] = self.sources[source][0][begin:begin + size]
+            turn, source = divmod(step * options.sequences + row, len(names))  # as many of each source
+            begin = self.begins[names[source]][turn % len(self.begins[names[source]])]
+            ids[row, 1:-1] = self.sources[names[source]][0][begin:begin + size]
         count = round(options.mask * options.sequences * size)
         chosen = self.random.permutation(options.sequences * size)[:count]
         chosen = numpy.sort(chosen // size * options.length + 1 + chosen % size)
@@ -153,9 +172,9 @@ class Trainer:
         return loss.item()
 
     @torch.no_grad()
-    def held_out_loss(self, folder, most):
+    def held_out_loss(self, name, most):
         """Not compiled: sequences end at their pieces' ends, and padding is hidden from attention."""
-        tokens, offsets = read_documents(folder, "validation")
+        tokens, offsets = self.held_out[name]
         generator = numpy.random.default_rng(1)
         pieces = equal_pieces(offsets, self.options.length - 2)
         if most and most < len(pieces):
@@ -208,6 +227,7 @@ def main():
     options = parser.parse_args()
     options.inner, options.tokens = 4 * options.hidden, options.sequences * options.length
     torch.set_num_threads(options.threads)
+    torch.set_flush_denormal(True)
     trainer = Trainer(options)
     trainer.read()
     if options.compile:  # the first call compiles; it changes nothing
@@ -226,7 +246,7 @@ def main():
             if (step + 1) % options.evaluate_every and step + 1 != last:
                 continue
             most = options.held_out_last if step + 1 == last else options.held_out
-            held_out = {pathlib.Path(folder).name: trainer.held_out_loss(folder, most) for folder in options.data}
+            held_out = {name: trainer.held_out_loss(name, most) for name in trainer.held_out}
             line = {"step": step + 1, "seconds": round(seconds, 1), "loss": sum(losses) / len(losses),
                     "held_out": sum(held_out.values()) / len(held_out), "sources": held_out}
             print(json.dumps(line), file=output, flush=True)

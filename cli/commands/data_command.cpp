@@ -77,7 +77,7 @@ void add_data_command(CLI::App& program) {
   command
       ->add_option("--tokens-per-shard", options->build.tokens_per_shard, "Start a new shard after this many")
       ->capture_default_str();
-  command->add_option("--threads", options->build.threads, "Tokenize with this many threads; 0: one per core")
+  command->add_option("--threads", options->build.threads, "Tokenize with this many threads; 0: one per CPU")
       ->check(number_of_threads)
       ->capture_default_str();
   command->add_flag("--overwrite", options->overwrite, "Replace the shards in the output folder");

@@ -22,31 +22,31 @@ bool read_number(const fs::path& file, Number& number) {
   return static_cast<bool>(std::ifstream(file) >> number);
 }
 
-void limit_memory(GroupLimits& limits, const fs::path& file) {
+void limit_memory(CgroupLimits& limits, const fs::path& file) {
   if (std::size_t bytes = 0; read_number(file, bytes)) limits.memory = std::min(limits.memory, bytes);
 }
 
 // Microseconds of CPU time in each period; negative: without a limit.
-void limit_cpus(GroupLimits& limits, double quota, double period) {
+void limit_cpus(CgroupLimits& limits, double quota, double period) {
   if (quota > 0 && period > 0) limits.cpus = std::min(limits.cpus, quota / period);
 }
 
-void limit_as_version_2(GroupLimits& limits, const fs::path& group) {
+void limit_as_version_2(CgroupLimits& limits, const fs::path& group) {
   limit_memory(limits, group / "memory.max");
   double quota = 0, period = 0;
   if (std::ifstream(group / "cpu.max") >> quota >> period) limit_cpus(limits, quota, period);
 }
 
-void limit_as_version_1(GroupLimits& limits, const fs::path& group) {
+void limit_as_version_1(CgroupLimits& limits, const fs::path& group) {
   limit_memory(limits, group / "memory.limit_in_bytes");
   double quota = 0, period = 0;
   if (read_number(group / "cpu.cfs_quota_us", quota) && read_number(group / "cpu.cfs_period_us", period))
     limit_cpus(limits, quota, period);
 }
 
-// A container may see its own group as the root, with a path that is not there.
+// A container may see its own cgroup as the root, with a path that is not there.
 template <class Body>
-void for_each_group(const fs::path& root, const std::string& path, const Body& body) {
+void for_each_cgroup(const fs::path& root, const std::string& path, const Body& body) {
   fs::path group = root;
   body(group);
   for (const fs::path& part : fs::path(path).relative_path()) body(group /= part);
@@ -57,15 +57,15 @@ std::string text_of(const fs::path& file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-const GroupLimits& own_limits() {
-  static const GroupLimits limits = group_limits("/sys/fs/cgroup", text_of("/proc/self/cgroup"));
+const CgroupLimits& own_limits() {
+  static const CgroupLimits limits = cgroup_limits("/sys/fs/cgroup", text_of("/proc/self/cgroup"));
   return limits;
 }
 
 }  // namespace
 
-GroupLimits group_limits(const fs::path& root, const std::string& own) {
-  GroupLimits limits;
+CgroupLimits cgroup_limits(const fs::path& root, const std::string& own) {
+  CgroupLimits limits;
   limit_as_version_2(limits, root);
   std::istringstream lines(own);
   // "0::/path" of version 2; "4:cpu,cpuacct:/path" of version 1, whose hierarchies have folders of these
@@ -77,20 +77,20 @@ GroupLimits group_limits(const fs::path& root, const std::string& own) {
     if (names.empty()) {
       // Beside version 1 its folder is "unified".
       for (const fs::path& folder : {root, root / "unified"})
-        for_each_group(folder, path, [&](const fs::path& group) { limit_as_version_2(limits, group); });
+        for_each_cgroup(folder, path, [&](const fs::path& group) { limit_as_version_2(limits, group); });
       continue;
     }
     std::istringstream controllers(names);
     for (std::string name; std::getline(controllers, name, ',');)
       if (name == "cpu" || name == "memory")
         for (const std::string& folder : {name, names})
-          for_each_group(root / folder, path,
-                         [&](const fs::path& group) { limit_as_version_1(limits, group); });
+          for_each_cgroup(root / folder, path,
+                          [&](const fs::path& group) { limit_as_version_1(limits, group); });
   }
   return limits;
 }
 
-int cpus_within(const GroupLimits& limits, int cpus) {
+int cpus_within(const CgroupLimits& limits, int cpus) {
   return static_cast<int>(std::clamp(std::ceil(limits.cpus), 1., std::max(1., static_cast<double>(cpus))));
 }
 

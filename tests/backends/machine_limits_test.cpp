@@ -1,4 +1,4 @@
-// How many CPUs and how much memory the control groups of a container or a job leave: the folders that Linux
+// How many CPUs and how much memory the cgroups of a container or a job leave: the folders that Linux
 // shows, of both versions.
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ constexpr double any_cpus = std::numeric_limits<double>::infinity();
 class MachineLimits : public testing::Test {
  protected:
   void expect(const std::string& own, double cpus, std::size_t memory) const {
-    const GroupLimits limits = group_limits(root_.path(), own);
+    const CgroupLimits limits = cgroup_limits(root_.path(), own);
     EXPECT_EQ(limits.cpus, cpus) << own;
     EXPECT_EQ(limits.memory, memory) << own;
   }
