@@ -136,7 +136,7 @@ PhaseCosts measure_phases(const Recipe& recipe, std::int64_t vocabulary, int pro
   for (std::size_t i = 0; i < recipe.phases.size(); ++i) {
     const PhaseSection& phase = recipe.phases[i];
     const Recipe own = recipe_in_phase(recipe, static_cast<std::int64_t>(i));  // of the model that it trains
-    if (!stepper || becomes_dense(recipe, static_cast<std::int64_t>(i))) {
+    if (!stepper || grows(recipe, static_cast<std::int64_t>(i))) {
       stepper.reset();  // its memory first
       processor.allocator.reset_peaks();
       stepper.emplace(options_of(own, i), processor);

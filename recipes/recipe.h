@@ -216,6 +216,7 @@ struct PhaseSection {
   double final_ratio = 0.0;  // the last learning rate relative to the highest one
   PhaseObjective objective = PhaseObjective::fixed;
   std::optional<AdaptationSection> adaptation;  // for a phase that regularises or compresses
+  std::optional<std::int64_t> layers;           // encoder blocks; absent: as many as the model's
   bool dense = false;  // linear layers become dense when it begins (recipes/phase_recipe.h)
 
   // The capacity of a micro-batch in tokens or examples.

@@ -1,4 +1,5 @@
 #include "recipes/validate.h"
+#include "recipes/phase_recipe.h"
 
 #include <fmt/format.h>
 
@@ -236,13 +237,42 @@ void refuse_others(const S& section, const std::string& path, const std::set<std
 
 void check_click_micro_batches(const PhaseSection& phase, const std::string& path, const Places& places) {
   for (const char* key : {"length", "tokens_per_micro_batch", "sequences_per_micro_batch", "mask_probability",
-                          "final_mask_probability", "dense"})
+                          "final_mask_probability", "layers", "dense"})
     if (is_given(phase, key))
       places.fail(
           path + "." + key,
           fmt::format("{}.{} is for an encoder; use examples_per_micro_batch for a click model", path, key));
   if (phase.examples_per_micro_batch == 0)
     places.fail(path, fmt::format("[{}] lacks examples_per_micro_batch; it must be given", path));
+}
+
+// Blocks are added, never taken away, while no ranks are adapted and nothing depends on their number.
+void check_blocks(const Recipe& recipe, std::size_t i, const Places& places) {
+  const auto phase = static_cast<std::int64_t>(i);
+  const std::int64_t blocks = blocks_in_phase(recipe, phase);
+  const std::string key = fmt::format("phase.{}.layers", i);
+  if (blocks > 1024) places.fail(key, fmt::format("{} = {} is more than 1024; use fewer", key, blocks));
+  if (i > 0 && blocks < blocks_in_phase(recipe, phase - 1))
+    places.fail(
+        recipe.phases[i].layers ? key : fmt::format("phase.{}", i),
+        fmt::format("phase.{} has {} layers, fewer than the {} of the phase before; a phase can only add "
+                    "some: set {} to as many or more",
+                    i, blocks, blocks_in_phase(recipe, phase - 1), key));
+  if (!adds_blocks(recipe, phase)) return;
+  for (std::size_t before = 0; before < i; ++before)
+    if (recipe.phases[before].objective != PhaseObjective::fixed)
+      places.fail(
+          fmt::format("phase.{}.objective", before),
+          fmt::format("phase.{} adds layers, but phase.{}.objective adapts ranks before it; set that to "
+                      "\"fixed\", or give both as many layers",
+                      i, before));
+  const char* const other = has_float8(recipe.precision.compute) ? "8-bit operands"
+                            : recipe.lte                         ? "[lte]"
+                            : recipe.distillation                ? "[distillation]"
+                                                                 : nullptr;
+  if (other != nullptr)
+    places.fail(key, fmt::format("phase.{} adds layers, which a run with {} cannot; give all phases as many",
+                                 i, other));
 }
 
 void check_phases(const Recipe& recipe, const Places& places) {
@@ -263,6 +293,7 @@ void check_phases(const Recipe& recipe, const Places& places) {
                       "leaves open; remove one of them",
                       path));
     check_adaptation(phase, path, places);
+    if (!recipe.dlrm) check_blocks(recipe, i, places);
     if (phase.dense && phase.objective != PhaseObjective::fixed)
       places.fail(
           path + ".dense",

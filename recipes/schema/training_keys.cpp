@@ -368,6 +368,11 @@ const std::vector<Key<PhaseSection>>& keys_of() {
       value("objective", &S::objective,
             "keep the ranks (`fixed`), penalise them together with the loss (`regularize`), or prune them to "
             "a target size (`compress`)"),
+      value("layers", &S::layers, count(1),
+            "encoder blocks of this phase, at most 1024 and no fewer than in the phase before (default: "
+            "`model.layers`): added blocks begin as copies of those that there are, so that a run can begin "
+            "with "
+            "few and quick ones (only with objective `fixed` before they are added)"),
       value("dense", &S::dense,
             "when the phase begins, the tensor trains of linear layers become dense matrices of the same "
             "function, "

@@ -61,6 +61,14 @@ TEST_F(Processes, EarlyAndLateStagesDoNotDependOnTheirNumber) {
   }
 }
 
+TEST_F(Processes, BlocksAreAddedInAll) {
+  const std::vector<std::string> deeper = {"model.layers=3", "phase.0.layers=1", "phase.1.objective=fixed"};
+  train(1, "one", deeper);
+  train(2, "two", deeper);
+  EXPECT_TRUE(CheckpointReader(newest("two")).has_tensor("/model/encoder.2.norm1.weight"));
+  expect_the_same("one", "two", 1e-5);
+}
+
 TEST_F(Processes, MuonDoesNotDependOnTheirNumber) {
   std::vector<std::string> muon = pruning();
   for (const char* more :

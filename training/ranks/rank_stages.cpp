@@ -10,6 +10,7 @@
 #include "checkpoints/model_state.h"
 #include "kernels/core/grouped.h"
 #include "model/rank_sizes.h"
+#include "recipes/phase_recipe.h"
 #include "reports/model_report.h"
 #include "reports/number_text.h"
 #include "training/ranks/rank_compaction.h"
@@ -94,6 +95,8 @@ void RankStages::check_targets(const Trainable& model, const RunState& state) co
   const LayerRanks ranks = live_ranks(form_.trains(), model);
   for (std::int64_t phase = state.phase; phase < static_cast<std::int64_t>(recipe_.phases.size()); ++phase) {
     if (objective_of(phase) == PhaseObjective::fixed) continue;
+    if (blocks_in_phase(recipe_, phase) != blocks_in_phase(recipe_, state.phase))
+      return;  // of a larger model
     if (ranks.empty())
       throw UsageError(fmt::format(
           "phase.{}.objective adapts ranks, but the model has no tensor trains; set it to \"fixed\"", phase));
@@ -132,6 +135,12 @@ bool RankStages::begin(const Trainable& model, const RunState& state) {
       static_cast<double>(static_cast<std::int64_t>(removed_layers(form_.trains(), live).size()) - gone_);
   check_targets(model, state);
   return true;
+}
+
+void RankStages::begin_anew(const Trainable& model, const RunState& state) {
+  units_ = {};
+  history_ = {};
+  begin(model, state);
 }
 
 std::int64_t RankStages::count_removed() const {

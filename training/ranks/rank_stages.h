@@ -41,6 +41,8 @@ class RankStages {
   // Called when the model exists. UsageError if a coming phase has an unreachable target. False if no phase
   // adapts ranks.
   bool begin(const Trainable& model, const RunState& state);
+  // The same for a model that has been given more blocks. Sizes and norms count from here on.
+  void begin_anew(const Trainable& model, const RunState& state);
 
   // ---- Phases.
 

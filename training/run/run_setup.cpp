@@ -147,6 +147,7 @@ Recipe of_model(Recipe recipe, const std::optional<FoundCheckpoint>& found) {
   if (Compute& compute = recipe.precision.compute; compute == Compute::automatic)
     compute = found && found->step > 0 ? checkpoint_recipe(CheckpointReader(found->path)).precision.compute
                                        : Compute::fp32;
+  if (!found && !recipe.phases.empty()) check_ranks_of_blocks(recipe);
   const std::filesystem::path file = first_checkpoint(recipe, found);
   if (file.empty()) return recipe_in_phase(std::move(recipe), 0);
   const CheckpointReader reader(file);
@@ -290,7 +291,8 @@ void RunSetup::set_click_model() {
   task = std::move(clicks);
 }
 
-RunSetup::RunSetup(const Recipe& given, const TrainingOptions& given_options) : options(given_options) {
+RunSetup::RunSetup(const Recipe& of_user, const TrainingOptions& given_options)
+    : options(given_options), given(of_user) {
   if (given.run.use_older_checkpoint) options.resume = ResumeMode::newest_valid;
   // 1. All processes were started for the same run.
   host = options.communicator != nullptr ? options.communicator : &one_process();
@@ -307,7 +309,6 @@ RunSetup::RunSetup(const Recipe& given, const TrainingOptions& given_options) : 
   Recipe begun = given;
   if (options.finetune && found) take_score_scale(begun, CheckpointReader(found->path));
   recipe = of_model(options.finetune ? resolve_task(begun) : resolve_distillation(begun), found);
-  asked = given.tensorized;
   // 4. That checkpoint and the tokenizer: the same bytes everywhere.
   require_same_start(*host, recipe, found);
   const EncoderForm* encoder = recipe.dlrm ? nullptr : &set_encoder();

@@ -57,7 +57,7 @@ struct RunSetup {
   std::unique_ptr<std::FILE, CloseFile> log;  // null: logs go to the terminal
   std::optional<FoundCheckpoint> found;       // that a resumed run continues from
   Recipe recipe;                              // with the ranks of the layers in the checkpoint
-  TensorizedSection asked;                    // the tensor trains as given by the user
+  const Recipe given;                         // as the user gave it
   std::optional<data::Tokenizer> tokenizer;   // for an encoder
   std::unique_ptr<ModelForm> form;
   std::optional<Processor> processor;

@@ -91,8 +91,10 @@ void TrainingRun::say_place() const {
 // The initial tensor trains and ranks of the layers: the checkpoints contain the current ones.
 Recipe TrainingRun::recipe_to_keep() const {
   Recipe kept = setup_.recipe;
+  kept.model.layers = setup_.given.model.layers;
+  for (std::size_t i = 0; i < kept.phases.size(); ++i) kept.phases[i].layers = setup_.given.phases[i].layers;
   if (state_.step == 0) return kept;
-  kept.tensorized = setup_.asked;
+  kept.tensorized = setup_.given.tensorized;
   std::error_code code;
   if (!std::filesystem::exists(setup_.directory->recipe(), code)) return kept;
   try {

@@ -10,7 +10,7 @@
 #include "kernels/core/grouped.h"
 #include "kernels/core/terminal.h"
 #include "recipes/phase_recipe.h"
-#include "training/ranks/dense_layers.h"
+#include "training/ranks/grown_model.h"
 #include "training/resume/same_run.h"
 #include "training/run/phase.h"
 
@@ -126,8 +126,8 @@ TrainingOutcome TrainingRun::train() {
 }
 
 void TrainingRun::open_phase() {
-  const bool grows = state_.phase_step == 0 && becomes_dense(setup_.recipe, state_.phase);
-  if (grows) become_dense();
+  const bool larger = state_.phase_step == 0 && grows(setup_.recipe, state_.phase);
+  if (larger) grow();
   phase_ = std::make_unique<Phase>();
   phase_->loader = setup_.task->batches(phase_of(state_.phase), *setup_.host, true);
   if (place_)
@@ -141,7 +141,7 @@ void TrainingRun::open_phase() {
   const bool other_size = ranks_.open(*engine_, state_, steps, phase_->schedule, log);
   const bool other_length = state_.phase > 0 && state_.phase_step == 0 && !setup_.task->compares_lengths() &&
                             section().length != setup_.recipe.phases[state_.phase - 1].length;
-  if (other_size || other_length || grows) set_best_aside();
+  if (other_size || other_length || larger) set_best_aside();
   engine_->set_micro_batches(*setup_.task->micro_batches(phase_of(state_.phase)));
 }
 
@@ -219,22 +219,28 @@ void TrainingRun::log_step(const Speed& speed) {
   state_.window_targets = 0;
 }
 
-// Linear layers without tensor trains, of the same function: their matrices are rounded once.
-void TrainingRun::become_dense() {
-  const std::int64_t before = engine_->model().parameters().count();
-  const DenseLayers layers(*engine_);
-  std::optional<DenseLayers> averaged;
-  if (engine_->averages()) averaged = engine_->with_average([&] { return DenseLayers(*engine_); });
+// To dense linear layers of the same function, whose matrices are rounded once, or to more blocks.
+void TrainingRun::grow() {
+  const bool dense = becomes_dense(setup_.recipe, state_.phase),
+             deeper = adds_blocks(setup_.recipe, state_.phase);
+  const std::int64_t parameters = engine_->model().parameters().count(), blocks = setup_.recipe.model.layers;
+  const auto take = [&] { return GrownModel(*engine_, dense, blocks); };
+  const GrownModel weights = take();
+  std::optional<GrownModel> averaged;
+  if (engine_->averages()) averaged = engine_->with_average(take);
   setup_.recipe = recipe_in_phase(setup_.recipe, state_.phase);
   setup_.form->follow(setup_.recipe);
   remake_engine();
   if (averaged) averaged->write(*engine_);
   engine_->exchange_average();
-  layers.write(*engine_);
-  log_line(fmt::format(
-      "phase {}: the tensor trains of linear layers are dense matrices now: {} parameters instead "
-      "of {}",
-      section().name, grouped(engine_->model().parameters().count()), grouped(before)));
+  weights.write(*engine_);
+  if (deeper) ranks_.begin_anew(engine_->model(), state_);
+  const std::string what = dense ? "the tensor trains of linear layers are dense matrices now" : "";
+  const std::string more =
+      deeper ? fmt::format("{} layers instead of {}", setup_.recipe.model.layers, blocks) : "";
+  log_line(fmt::format("phase {}: {}{}{}: {} parameters instead of {}", section().name, what,
+                       dense && deeper ? ", " : "", more, grouped(engine_->model().parameters().count()),
+                       grouped(parameters)));
 }
 
 void TrainingRun::remake_engine() {

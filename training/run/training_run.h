@@ -91,7 +91,7 @@ class TrainingRun {
   bool phase_done() const { return state_.phase_step >= plan_.steps(state_.phase); }
   TrainingOutcome train();
   void open_phase();
-  void become_dense();
+  void grow();
   void step();
   void take_time(double seconds);
   bool merge_due() const;

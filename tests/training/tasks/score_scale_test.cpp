@@ -1,8 +1,12 @@
 // Regressions learn standardised scores (EncoderArchitecture::score_of).
+#include <gmock/gmock.h>
+
 #include <cstring>
+#include <fstream>
 
 #include "exchange/export_model.h"
 #include "recipes/encoder_config.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/training/finetune_fixture.h"
 #include "training/inference/inference_engine.h"
 #include "training/inference/trained_model.h"
