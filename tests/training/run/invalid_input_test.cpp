@@ -181,9 +181,11 @@ TEST_F(InvalidInput, ABestModelOfStepsThatAreGivenUp) {
 }
 
 TEST_F(InvalidInput, KeysThatChangeNothingAreNamed) {
-  const ProgramResult result = pretrain({"--stop-after", "1", "--set", "precision.margin=2", "--set",
-                                         "precision.fp8_recipe=delayed", "--set", "precision.compute=bf16"});
+  const ProgramResult result =
+      pretrain({"--stop-after", "1", "--set", "precision.margin=2", "--set", "precision.fp8_recipe=delayed",
+                "--set", "precision.compute=bf16", "--set", "model.vector_size=8"});
   EXPECT_EQ(result.code, 0) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("model.vector_size has no effect: only the vectors of"));
   for (const char* key : {"fp8_recipe", "margin"})
     EXPECT_THAT(result.output,
                 HasSubstr(fmt::format("precision.{} changes nothing: precision.compute = \"bf16\" has "
