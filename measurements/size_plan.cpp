@@ -11,6 +11,7 @@
 #include "kernels/core/tensors/memory.h"
 #include "measurements/loss_law.h"
 #include "recipes/encoder_config.h"
+#include "recipes/phase_recipe.h"
 #include "reports/model_report.h"
 #include "reports/number_text.h"
 
@@ -33,7 +34,10 @@ PlannedSize measured_size(Recipe recipe, const ModelSize& size, std::int64_t voc
     planned.step_seconds.push_back(phase.seconds);
     planned.tokens += tokens(phase);
   }
-  planned.first_tokens = tokens(costs.phases.front());
+  for (std::size_t i = 0; i < costs.phases.size(); ++i) {
+    planned.first_tokens += tokens(costs.phases[i]);
+    if (blocks_in_phase(recipe, static_cast<std::int64_t>(i)) >= recipe.model.layers) break;
+  }
   planned.loss = fitted_law().loss(static_cast<double>(planned.parameters), planned.first_tokens);
   return planned;
 }

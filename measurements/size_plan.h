@@ -17,8 +17,8 @@ struct PlannedSize {
   std::int64_t parameters = 0;
   std::vector<double> step_seconds;  // of each phase
   double tokens = 0;                 // processed by all phases in the hours
-  double first_tokens = 0;           // of the first phase, which the law applies to
-  double loss = 0;                   // by the fitted law, at the end of the first phase
+  double first_tokens = 0;  // up to the end of the first phase with all layers, where the law applies
+  double loss = 0;          // by the fitted law, there
 };
 
 struct SizePlan {

@@ -52,10 +52,6 @@ std::vector<std::string> keys_without_effect(const Recipe& recipe) {
           phase));
   if (recipe.generator && recipe.model.head != HeadKind::replaced_tokens)
     sentences.emplace_back("[generator] has no effect: it is for model.head = \"replaced_tokens\"");
-  if (recipe.model.vector_size > 0 && recipe.model.head != HeadKind::contrastive)
-    sentences.emplace_back(
-        "model.vector_size has no effect: only the vectors of model.head = \"contrastive\" pass such a "
-        "layer");
   if (const auto& distillation = recipe.distillation;
       distillation && distillation->logits == 0 &&
       distillation->temperature != DistillationSection().temperature)

@@ -158,6 +158,18 @@ TEST_F(SizePlanTest, MeasuresStepsAndFillsTheHours) {
   }
 }
 
+// The law is one of models with all layers, so that the tokens of a phase with fewer count towards it.
+TEST_F(SizePlanTest, CountsTheTokensUpToTheEndOfAPhaseWithAllLayers) {
+  Recipe recipe = this->recipe("unused", {"run.threads=1", "run.device='cpu'", "run.max_hours=0.0003"});
+  const auto counts_all = [&] {
+    const SizePlan plan = plan_size(recipe, 400, [](const PlannedSize&) {});
+    return plan.sizes[0].first_tokens == plan.sizes[0].tokens;
+  };
+  EXPECT_FALSE(counts_all());
+  recipe.phases[0].layers = 1;
+  EXPECT_TRUE(counts_all());
+}
+
 TEST_F(SizePlanTest, RefusesPassesOverTheData) {
   const Recipe recipe = this->recipe("unused", {"run.max_hours=1"});
   Recipe passes = recipe;

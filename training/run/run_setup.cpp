@@ -317,6 +317,11 @@ RunSetup::RunSetup(const Recipe& of_user, const TrainingOptions& given_options)
     log_line(note);
   if (const auto note = note_of_old_names(given); note && options.mode != RunMode::resume) log_line(*note);
   for (const std::string& sentence : keys_without_effect(recipe)) log_line(sentence);
+  if (given.model.vector_size > 0 && recipe.model.vector_size == 0)
+    log_line(fmt::format(
+        "the dense layer of {} behind the vectors (model.vector_size) is left out: only a head of "
+        "vectors (model.head = \"contrastive\") has one",
+        given.model.vector_size));
   // 5. A device for each process, and what sums between them.
   processor.emplace(processor_for(recipe, options, *host));
   nccl = join_devices(*host, recipe, options, *processor);

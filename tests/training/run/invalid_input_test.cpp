@@ -185,7 +185,8 @@ TEST_F(InvalidInput, KeysThatChangeNothingAreNamed) {
       pretrain({"--stop-after", "1", "--set", "precision.margin=2", "--set", "precision.fp8_recipe=delayed",
                 "--set", "precision.compute=bf16", "--set", "model.vector_size=8"});
   EXPECT_EQ(result.code, 0) << result.output;
-  EXPECT_THAT(result.output, HasSubstr("model.vector_size has no effect: only the vectors of"));
+  EXPECT_THAT(result.output,
+              HasSubstr("the dense layer of 8 behind the vectors (model.vector_size) is left out"));
   for (const char* key : {"fp8_recipe", "margin"})
     EXPECT_THAT(result.output,
                 HasSubstr(fmt::format("precision.{} changes nothing: precision.compute = \"bf16\" has "
