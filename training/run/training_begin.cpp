@@ -1,6 +1,7 @@
 // A training run until its first step: the model, random or from a checkpoint, and the run's files.
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <set>
 
 #include "checkpoints/model_state.h"
@@ -92,7 +93,8 @@ void TrainingRun::say_place() const {
 Recipe TrainingRun::recipe_to_keep() const {
   Recipe kept = setup_.recipe;
   kept.model.layers = setup_.given.model.layers;
-  for (std::size_t i = 0; i < kept.phases.size(); ++i) kept.phases[i].layers = setup_.given.phases[i].layers;
+  for (std::size_t i = 0; i < std::min(kept.phases.size(), setup_.given.phases.size()); ++i)
+    kept.phases[i].layers = setup_.given.phases[i].layers;
   if (state_.step == 0) return kept;
   kept.tensorized = setup_.given.tensorized;
   std::error_code code;
